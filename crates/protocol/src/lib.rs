@@ -1,0 +1,1 @@
+//! The Cosmos DB wire vocabulary.
