@@ -1,0 +1,79 @@
+//! The id of a partition key range: `0`, `12`.
+
+use std::borrow::Borrow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, ErrorKind, Result, excerpt};
+use crate::text::Text;
+use crate::wire::serde_as_text;
+
+/// Names one partition range of one container; `0` exists in every container.
+///
+/// Never empty, and free of the separators of a session token. Cloning does not allocate.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PartitionKeyRangeId(Text);
+
+impl PartitionKeyRangeId {
+    /// The id as text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl From<u32> for PartitionKeyRangeId {
+    fn from(id: u32) -> Self {
+        Self(Text::from(id.to_string()))
+    }
+}
+
+impl FromStr for PartitionKeyRangeId {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let allowed = |byte: u8| byte.is_ascii_graphic() && byte != b':' && byte != b',';
+        if text.is_empty() || !text.bytes().all(allowed) {
+            let message = format!(
+                "\"{}\" is not a partition range id: expected one such as 0",
+                excerpt(text).escape_debug()
+            );
+            return Err(Error::new(ErrorKind::EffectivePartitionKey, message));
+        }
+        Ok(Self(Text::from(text)))
+    }
+}
+
+/// So that a map keyed by range id can be asked with the text of a header.
+impl Borrow<str> for PartitionKeyRangeId {
+    fn borrow(&self) -> &str {
+        self.as_str()
+    }
+}
+
+impl fmt::Display for PartitionKeyRangeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+serde_as_text!(PartitionKeyRangeId);
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use super::*;
+
+    #[test]
+    fn a_map_of_ranges_is_asked_with_plain_text() {
+        let map = HashMap::from([(PartitionKeyRangeId::from(12), true)]);
+        assert_eq!(map.get("12"), Some(&true));
+    }
+
+    #[test]
+    fn separators_of_a_session_token_are_refused() {
+        for bad in ["", "1:2", "1,2", "1 2", "é"] {
+            assert!(bad.parse::<PartitionKeyRangeId>().is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Two macros for values that are text on the wire: closed lists of words, and serde through text.
+
+/// Declares an enum whose variants travel as fixed words, read in any case.
+///
+/// The words are listed in the order an error message should offer them.
+macro_rules! wire_enum {
+    (
+        $(#[$meta:meta])*
+        pub enum $name:ident: $what:literal {
+            $( $(#[$variant_meta:meta])* $variant:ident = $word:literal, )+
+        }
+    ) => {
+        $(#[$meta])*
+        pub enum $name {
+            $( $(#[$variant_meta])* $variant, )+
+        }
+
+        impl $name {
+            /// Every variant, in the order the documentation lists them.
+            pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
+
+            /// The word that goes on the wire.
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $( Self::$variant => $word, )+
+                }
+            }
+        }
+
+        impl std::fmt::Display for $name {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+
+        impl std::str::FromStr for $name {
+            type Err = $crate::error::Error;
+
+            fn from_str(text: &str) -> $crate::error::Result<Self> {
+                let found = Self::ALL.iter().find(|v| v.as_str().eq_ignore_ascii_case(text.trim()));
+                found.copied().ok_or_else(|| {
+                    $crate::wire::unknown_word($what, text, &[$( $word ),+])
+                })
+            }
+        }
+
+        $crate::wire::serde_as_text!($name);
+    };
+}
+
+/// Reads a value with `FromStr` and writes it with `Display`.
+macro_rules! serde_as_text {
+    ($name:ty) => {
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.collect_str(self)
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+                text.parse().map_err(serde::de::Error::custom)
+            }
+        }
+    };
+}
+
+pub(crate) use {serde_as_text, wire_enum};
+
+use crate::error::{Error, ErrorKind, excerpt};
+
+/// The refusal of a word that is not in the list.
+pub(crate) fn unknown_word(what: &str, found: &str, expected: &[&str]) -> Error {
+    let expected = expected.join(", ");
+    let found = excerpt(found);
+    Error::new(
+        ErrorKind::UnknownName,
+        format!("\"{found}\" is not a {what}: expected one of {expected}"),
+    )
+}
