@@ -110,10 +110,7 @@ mod tests {
     fn a_word_is_read_in_any_case_and_written_in_one() {
         let level: ConsistencyLevel = "boundedSTALENESS".parse().unwrap();
         assert_eq!(level.to_string(), "BoundedStaleness");
-        assert_eq!(
-            serde_json::to_string(&level).unwrap(),
-            "\"BoundedStaleness\""
-        );
+        assert_eq!(serde_json::to_string(&level).unwrap(), "\"BoundedStaleness\"");
         assert_eq!(
             serde_json::from_str::<ConsistencyLevel>("\"session\"").unwrap(),
             ConsistencyLevel::Session
@@ -133,9 +130,6 @@ mod tests {
     #[test]
     fn the_default_read_strategy_sends_no_header() {
         assert_eq!(ReadConsistencyStrategy::Default.header_value(), None);
-        assert_eq!(
-            ReadConsistencyStrategy::GlobalStrong.header_value(),
-            Some("GlobalStrong")
-        );
+        assert_eq!(ReadConsistencyStrategy::GlobalStrong.header_value(), Some("GlobalStrong"));
     }
 }

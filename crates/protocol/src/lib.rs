@@ -8,6 +8,7 @@ mod error;
 mod etag;
 mod levels;
 mod partition_key;
+mod query;
 mod region;
 pub mod regions;
 mod session;
@@ -19,8 +20,14 @@ pub use error::{Error, ErrorKind, Result};
 pub use etag::Etag;
 pub use levels::{ConsistencyLevel, IndexingDirective, PriorityLevel, ReadConsistencyStrategy};
 pub use partition_key::{
-    MAX_HIERARCHY_LEVELS, PartitionKeyDefinition, PartitionKeyKind, PartitionKeyPath,
-    PartitionKeyRangeId, PartitionKeyVersion,
+    EffectivePartitionKey, EffectivePartitionKeyRange, MAX_HIERARCHY_LEVELS, PartitionKey,
+    PartitionKeyDefinition, PartitionKeyKind, PartitionKeyNumber, PartitionKeyPath,
+    PartitionKeyRangeId, PartitionKeyValue, PartitionKeyVersion,
+};
+pub use query::{
+    AggregateType, DistinctCountInfo, DistinctType, HybridSearchQueryInfo, PLAN_VERSION,
+    PartitionedQueryExecutionInfo, QueryInfo, QueryParameter, QueryRange, QueryRangeBound,
+    QueryRequest, ResumeFilter, SortOrder,
 };
 pub use region::RegionName;
 pub use session::{PartitionSessionToken, SessionToken, VectorSessionToken};

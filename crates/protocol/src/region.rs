@@ -36,10 +36,7 @@ impl RegionName {
     }
 
     fn letters(&self) -> impl Iterator<Item = char> {
-        self.0
-            .chars()
-            .filter(|c| !c.is_whitespace())
-            .map(|c| c.to_ascii_lowercase())
+        self.0.chars().filter(|c| !c.is_whitespace()).map(|c| c.to_ascii_lowercase())
     }
 }
 

@@ -34,10 +34,7 @@ impl ThroughputProperties {
 
     /// Scaled by the service up to `max_throughput`.
     pub const fn autoscale(max_throughput: u32, increment_percent: Option<u32>) -> Self {
-        Self::Autoscale {
-            max_throughput,
-            increment_percent,
-        }
+        Self::Autoscale { max_throughput, increment_percent }
     }
 
     /// The fixed request units per second, unless scaled.
@@ -69,16 +66,10 @@ impl fmt::Display for ThroughputProperties {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Manual { throughput } => write!(f, "manual:{throughput}"),
-            Self::Autoscale {
-                max_throughput,
-                increment_percent: None,
-            } => {
+            Self::Autoscale { max_throughput, increment_percent: None } => {
                 write!(f, "autoscale:{max_throughput}")
             }
-            Self::Autoscale {
-                max_throughput,
-                increment_percent: Some(percent),
-            } => {
+            Self::Autoscale { max_throughput, increment_percent: Some(percent) } => {
                 write!(f, "autoscale:{max_throughput}+{percent}%")
             }
         }
@@ -112,10 +103,7 @@ fn parse(text: &str) -> Option<ThroughputProperties> {
         Some((max, increment)) => (max, Some(increment.strip_suffix('%')?.parse().ok()?)),
         None => (amount, None),
     };
-    Some(ThroughputProperties::autoscale(
-        max.parse().ok()?,
-        increment,
-    ))
+    Some(ThroughputProperties::autoscale(max.parse().ok()?, increment))
 }
 
 serde_as_text!(ThroughputProperties);

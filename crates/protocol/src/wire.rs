@@ -1,4 +1,4 @@
-//! Two macros for values that are text on the wire: closed lists of words, and serde through text.
+//! Helpers for values on the wire: closed lists of words, serde through text, nulls.
 
 /// Declares an enum whose variants travel as fixed words, read in any case.
 ///
@@ -68,6 +68,8 @@ macro_rules! serde_as_text {
 
 pub(crate) use {serde_as_text, wire_enum};
 
+use serde::Deserialize as _;
+
 use crate::error::{Error, ErrorKind, excerpt};
 
 /// The refusal of a word that is not in the list.
@@ -78,4 +80,13 @@ pub(crate) fn unknown_word(what: &str, found: &str, expected: &[&str]) -> Error 
         ErrorKind::UnknownName,
         format!("\"{found}\" is not a {what}: expected one of {expected}"),
     )
+}
+
+/// Reads `null` as the default: services differ in whether they write it or leave the field out.
+pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::Deserialize<'de> + Default,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

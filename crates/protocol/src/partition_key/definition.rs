@@ -29,10 +29,8 @@ pub struct PartitionKeyDefinition {
 impl PartitionKeyDefinition {
     /// A version 2 key: hashed for one path, hierarchical for two or three.
     pub fn new<P: AsRef<str>>(paths: impl IntoIterator<Item = P>) -> Result<Self> {
-        let paths = paths
-            .into_iter()
-            .map(|path| path.as_ref().parse())
-            .collect::<Result<Vec<_>>>()?;
+        let paths =
+            paths.into_iter().map(|path| path.as_ref().parse()).collect::<Result<Vec<_>>>()?;
         let kind = match paths.len() {
             1 => PartitionKeyKind::Hash,
             _ => PartitionKeyKind::MultiHash,
@@ -59,12 +57,7 @@ impl PartitionKeyDefinition {
             (PartitionKeyKind::Hash | PartitionKeyKind::Range, _, count) if count > 1 => refuse(
                 "only a partition key of kind MultiHash with \"version\": 2 can have several paths",
             ),
-            _ => Ok(Self {
-                paths,
-                kind,
-                version,
-                other: Map::new(),
-            }),
+            _ => Ok(Self { paths, kind, version, other: Map::new() }),
         }
     }
 
@@ -194,10 +187,7 @@ mod tests {
     #[test]
     fn one_path_is_hashed_and_several_are_hierarchical() {
         let one: PartitionKeyDefinition = "/pk".parse().unwrap();
-        assert_eq!(
-            (one.kind(), one.version()),
-            (PartitionKeyKind::Hash, PartitionKeyVersion::V2)
-        );
+        assert_eq!((one.kind(), one.version()), (PartitionKeyKind::Hash, PartitionKeyVersion::V2));
         let three: PartitionKeyDefinition = "/tenant, /user,/session".parse().unwrap();
         assert!(three.is_hierarchical());
         assert_eq!(three.to_string(), "/tenant,/user,/session");
@@ -207,10 +197,7 @@ mod tests {
     #[test]
     fn a_definition_without_a_version_is_version_1() {
         let old = from_json(json!({"paths": ["/pk"], "kind": "Range"})).unwrap();
-        assert_eq!(
-            (old.kind(), old.version()),
-            (PartitionKeyKind::Hash, PartitionKeyVersion::V1)
-        );
+        assert_eq!((old.kind(), old.version()), (PartitionKeyKind::Hash, PartitionKeyVersion::V1));
     }
 
     #[test]

@@ -34,8 +34,7 @@ impl PartitionKeyPath {
     ///
     /// Only objects are entered: a partition key cannot come from inside an array.
     pub fn find<'a>(&self, document: &'a Value) -> Option<&'a Value> {
-        self.segments()
-            .try_fold(document, |value, name| value.as_object()?.get(name))
+        self.segments().try_fold(document, |value, name| value.as_object()?.get(name))
     }
 }
 
@@ -44,10 +43,7 @@ impl FromStr for PartitionKeyPath {
 
     fn from_str(text: &str) -> Result<Self> {
         let segments = split(text).ok_or_else(|| refusal(text))?;
-        Ok(Self {
-            text: Text::from(text),
-            segments: segments.into(),
-        })
+        Ok(Self { text: Text::from(text), segments: segments.into() })
     }
 }
 
@@ -130,11 +126,7 @@ mod tests {
     use super::*;
 
     fn segments(text: &str) -> Vec<String> {
-        text.parse::<PartitionKeyPath>()
-            .unwrap()
-            .segments()
-            .map(str::to_owned)
-            .collect()
+        text.parse::<PartitionKeyPath>().unwrap().segments().map(str::to_owned).collect()
     }
 
     #[test]

@@ -19,9 +19,7 @@ pub struct SessionToken {
 impl SessionToken {
     /// The token of a single range.
     pub fn of_range(range: PartitionKeyRangeId, progress: PartitionSessionToken) -> Self {
-        Self {
-            segments: vec![(range, progress)],
-        }
+        Self { segments: vec![(range, progress)] }
     }
 
     /// The token of several ranges; a range given twice is merged. `None` without any.
@@ -39,9 +37,7 @@ impl SessionToken {
     pub fn segments(
         &self,
     ) -> impl ExactSizeIterator<Item = (&PartitionKeyRangeId, &PartitionSessionToken)> {
-        self.segments
-            .iter()
-            .map(|(range, progress)| (range, progress))
+        self.segments.iter().map(|(range, progress)| (range, progress))
     }
 
     /// The progress of one range.
@@ -58,8 +54,7 @@ impl SessionToken {
     /// Whether whoever holds this token has seen everything `other` has, in every range of it.
     pub fn covers(&self, other: &Self) -> bool {
         other.segments().all(|(range, progress)| {
-            self.range(range.as_str())
-                .is_some_and(|ours| ours.covers(progress))
+            self.range(range.as_str()).is_some_and(|ours| ours.covers(progress))
         })
     }
 
@@ -70,16 +65,13 @@ impl SessionToken {
         range: &'a str,
         parents: impl IntoIterator<Item = &'a str>,
     ) -> Option<PartitionSessionToken> {
-        std::iter::once(range)
-            .chain(parents)
-            .filter_map(|id| self.range(id))
-            .fold(
-                None,
-                |seen: Option<PartitionSessionToken>, progress| match seen {
-                    Some(seen) => Some(seen.merge(progress)),
-                    None => Some(progress.clone()),
-                },
-            )
+        std::iter::once(range).chain(parents).filter_map(|id| self.range(id)).fold(
+            None,
+            |seen: Option<PartitionSessionToken>, progress| match seen {
+                Some(seen) => Some(seen.merge(progress)),
+                None => Some(progress.clone()),
+            },
+        )
     }
 }
 
@@ -163,10 +155,7 @@ mod tests {
     #[test]
     fn a_child_inherits_the_progress_of_its_parents() {
         let session = token("0:1#50#1=4,3:1#60#1=2");
-        assert_eq!(
-            session.inherited("7", ["0", "3"]).unwrap().to_string(),
-            "1#60#1=4"
-        );
+        assert_eq!(session.inherited("7", ["0", "3"]).unwrap().to_string(), "1#60#1=4");
         assert_eq!(session.inherited("7", ["5"]), None);
     }
 

@@ -41,11 +41,7 @@ impl VectorSessionToken {
         // The greater progress of a region sorts first and is the one that survives.
         regions.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         regions.dedup_by_key(|entry| entry.0);
-        Self {
-            version,
-            global_lsn,
-            regions: regions.into(),
-        }
+        Self { version, global_lsn, regions: regions.into() }
     }
 
     /// The version of the range's topology, or `-1`.
@@ -65,10 +61,7 @@ impl VectorSessionToken {
 
     /// The progress of one region, if the vector mentions it.
     pub fn region_lsn(&self, region: u64) -> Option<i64> {
-        let at = self
-            .regions
-            .binary_search_by_key(&region, |entry| entry.0)
-            .ok()?;
+        let at = self.regions.binary_search_by_key(&region, |entry| entry.0).ok()?;
         Some(self.regions[at].1)
     }
 
@@ -78,24 +71,14 @@ impl VectorSessionToken {
     /// the global number and which regions exist, because a failover may have discarded progress
     /// of the older one; regions in both still take the maximum.
     fn merge(&self, other: &Self) -> Self {
-        let (newer, older) = if self.version >= other.version {
-            (self, other)
-        } else {
-            (other, self)
-        };
+        let (newer, older) =
+            if self.version >= other.version { (self, other) } else { (other, self) };
         if newer.version == older.version {
             let regions = newer.regions.iter().chain(&older.regions).copied();
-            return Self::new(
-                newer.version,
-                newer.global_lsn.max(older.global_lsn),
-                regions,
-            );
+            return Self::new(newer.version, newer.global_lsn.max(older.global_lsn), regions);
         }
         let raised = |&(region, lsn): &(u64, i64)| {
-            (
-                region,
-                older.region_lsn(region).map_or(lsn, |older| lsn.max(older)),
-            )
+            (region, older.region_lsn(region).map_or(lsn, |older| lsn.max(older)))
         };
         Self {
             version: newer.version,
@@ -160,10 +143,7 @@ impl fmt::Display for PartitionSessionToken {
             Self::Simple { lsn } => write!(f, "{lsn}"),
             Self::Vector(vector) => {
                 write!(f, "{}#{}", vector.version, vector.global_lsn)?;
-                vector
-                    .regions
-                    .iter()
-                    .try_for_each(|(region, lsn)| write!(f, "#{region}={lsn}"))
+                vector.regions.iter().try_for_each(|(region, lsn)| write!(f, "#{region}={lsn}"))
             }
         }
     }
@@ -185,9 +165,7 @@ impl FromStr for PartitionSessionToken {
 
 fn parse(text: &str) -> Option<PartitionSessionToken> {
     let Some((version, rest)) = text.split_once('#') else {
-        return Some(PartitionSessionToken::Simple {
-            lsn: text.parse().ok()?,
-        });
+        return Some(PartitionSessionToken::Simple { lsn: text.parse().ok()? });
     };
     let mut parts = rest.split('#');
     let global_lsn = parts.next()?.parse().ok()?;
@@ -224,10 +202,7 @@ mod tests {
 
     #[test]
     fn under_one_version_everything_takes_its_maximum() {
-        assert_eq!(
-            merged("1#100#1=20#2=5", "1#99#2=7#3=1"),
-            "1#100#1=20#2=7#3=1"
-        );
+        assert_eq!(merged("1#100#1=20#2=5", "1#99#2=7#3=1"), "1#100#1=20#2=7#3=1");
         assert_eq!(merged("5", "7"), "7");
     }
 
@@ -255,17 +230,9 @@ mod tests {
 
     #[test]
     fn what_is_not_a_token_is_refused() {
-        for bad in [
-            "",
-            "#",
-            "1#",
-            "1#2#",
-            "1#2#3",
-            "1#2#x=1",
-            "1#2#-1=1",
-            "9223372036854775808",
-            "1.5",
-        ] {
+        for bad in
+            ["", "#", "1#", "1#2#", "1#2#3", "1#2#x=1", "1#2#-1=1", "9223372036854775808", "1.5"]
+        {
             assert!(bad.parse::<PartitionSessionToken>().is_err(), "{bad}");
         }
     }
