@@ -1,0 +1,22 @@
+//! How the application presents itself to an account, and how it reaches it.
+
+use std::collections::HashSet;
+
+use crate::CosmosOptions;
+
+/// Identity and endpoints.
+#[derive(Clone, Debug, PartialEq, CosmosOptions)]
+#[options(layers(runtime, account))]
+pub struct CosmosAccountOptions {
+    /// The application's name; part of the user agent.
+    #[option(env = "AZURE_COSMOS_APPLICATION_NAME")]
+    pub application_name: Option<String>,
+
+    /// Endpoints from which the account can be read when its global endpoint does not answer.
+    #[option(env = "AZURE_COSMOS_CUSTOM_ENDPOINTS")]
+    pub custom_endpoints: Option<HashSet<String>>,
+
+    /// Reads a local quorum where the account's consistency is weaker than the request asks for.
+    #[option(env = "AZURE_COSMOS_ENABLE_UPGRADE_CONSISTENCY_TO_LOCAL_QUORUM", default = false)]
+    pub enable_upgrade_consistency_to_local_quorum: Option<bool>,
+}

@@ -1,0 +1,63 @@
+//! How far an operation goes to get an answer: hedging, the deadline, and the retry budgets.
+
+use std::time::Duration;
+
+use super::{Factor, HedgingThreshold, Ratio};
+use crate::CosmosOptions;
+
+/// Hedging, the deadline and the budgets of retries; at every layer down to one call.
+#[derive(Clone, Debug, PartialEq, CosmosOptions)]
+#[options(layers(runtime, account, operation))]
+pub struct AvailabilityOptions {
+    /// The longest that an operation may take, with all its attempts, waits and hedges.
+    #[option(env = "AZURE_COSMOS_END_TO_END_TIMEOUT_MS")]
+    pub end_to_end_timeout: Option<Duration>,
+
+    /// Whether a slow attempt is joined by a second one in another region.
+    #[option(env = "AZURE_COSMOS_HEDGING_ENABLED", default = true)]
+    pub hedging_enabled: Option<bool>,
+
+    /// How slow is slow.
+    #[option(env = "AZURE_COSMOS_HEDGING_THRESHOLD_MS", default = HedgingThreshold::default(), copy)]
+    pub hedging_threshold: Option<HedgingThreshold>,
+
+    /// The most hedges in the long run, as a share of all requests.
+    #[option(env = "AZURE_COSMOS_HEDGING_BUDGET_RATIO", default = Ratio::constant(0.1), copy)]
+    pub hedging_budget_ratio: Option<Ratio>,
+
+    /// Hedges allowed at once on top of the share, so that a quiet application can hedge at all.
+    #[option(env = "AZURE_COSMOS_HEDGING_BUDGET_BURST", default = 10)]
+    pub hedging_budget_burst: Option<u32>,
+
+    /// The most retries in other regions. `0` turns failover off.
+    #[option(env = "AZURE_COSMOS_MAX_FAILOVER_RETRY_COUNT", default = 3)]
+    pub max_failover_retry_count: Option<u32>,
+
+    /// The most retries of a read whose session has not arrived.
+    #[option(env = "AZURE_COSMOS_MAX_SESSION_RETRY_COUNT", default = 2)]
+    pub max_session_retry_count: Option<u32>,
+
+    /// The most retries of an attempt that the connection failed.
+    #[option(env = "AZURE_COSMOS_MAX_CONNECTION_RETRY_COUNT", default = 3)]
+    pub max_connection_retry_count: Option<u32>,
+
+    /// The first wait before a retry in place.
+    #[option(env = "AZURE_COSMOS_RETRY_INITIAL_BACKOFF_MS", default = Duration::from_millis(100))]
+    pub retry_initial_backoff: Option<Duration>,
+
+    /// The longest wait before a retry in place.
+    #[option(env = "AZURE_COSMOS_RETRY_MAX_BACKOFF_MS", default = Duration::from_secs(5))]
+    pub retry_max_backoff: Option<Duration>,
+
+    /// What a wait is multiplied by from one retry to the next.
+    #[option(env = "AZURE_COSMOS_RETRY_BACKOFF_FACTOR", default = Factor::constant(2.0), copy)]
+    pub retry_backoff_factor: Option<Factor>,
+
+    /// The most retries of a throttled attempt.
+    #[option(env = "AZURE_COSMOS_MAX_THROTTLE_RETRY_COUNT", default = 9)]
+    pub max_throttle_retry_count: Option<u32>,
+
+    /// The longest that an attempt may spend waiting out throttling, all waits together.
+    #[option(env = "AZURE_COSMOS_MAX_THROTTLE_WAIT_MS", default = Duration::from_secs(30))]
+    pub max_throttle_wait: Option<Duration>,
+}

@@ -1,0 +1,18 @@
+//! Which regions the application lives in and prefers.
+
+use sidereal_protocol::RegionName;
+
+use crate::CosmosOptions;
+
+/// Where the application runs, and which regions it would rather talk to.
+#[derive(Clone, Debug, PartialEq, CosmosOptions)]
+#[options(layers(runtime, account))]
+pub struct RegionOptions {
+    /// The region the application runs in; the others are then preferred by distance.
+    #[option(env = "AZURE_COSMOS_APPLICATION_REGION")]
+    pub application_region: Option<RegionName>,
+
+    /// Regions in the order of preference. Wins over `application_region`.
+    #[option(env = "AZURE_COSMOS_PREFERRED_REGIONS")]
+    pub preferred_regions: Option<Vec<RegionName>>,
+}
