@@ -230,6 +230,29 @@ fn a_call_overrides_the_runtime_and_keeps_what_it_does_not_mention() {
 }
 
 #[test]
+fn the_defaults_are_those_of_the_specifications() {
+    let layers = OptionLayers::default();
+    let failover = layers.partition_failover();
+    assert_eq!(failover.read_failure_threshold(), 2);
+    assert_eq!(failover.write_failure_threshold(), 5);
+    assert_eq!(failover.counter_reset_window(), Duration::from_secs(5 * 60));
+    assert_eq!(failover.partition_unavailability_duration(), Duration::from_secs(5));
+    assert_eq!(failover.failback_sweep_interval(), Duration::from_secs(300));
+    assert!(layers.retry().enable_partition_level_circuit_breaker());
+
+    let sharding = layers.sharding();
+    assert_eq!(sharding.max_streams_per_client().get(), 16);
+    assert_eq!(sharding.min_clients_per_endpoint().get(), 1);
+    assert_eq!(sharding.load_spread_ratio().value(), 0.5);
+    assert_eq!(sharding.consecutive_failure_threshold().get(), 5);
+    assert_eq!(sharding.eviction_grace_period(), Duration::from_secs(2));
+    assert_eq!(sharding.idle_client_timeout(), Duration::from_secs(60));
+    assert_eq!(sharding.health_check_interval(), Duration::from_secs(10));
+    assert_eq!(sharding.scale_up_threshold_ratio().value(), 0.75);
+    assert_eq!(sharding.eviction_cpu_limit().value(), 0.9);
+}
+
+#[test]
 fn an_operation_layer_default_is_the_declared_one() {
     let layers = OptionLayers::default();
     let operation = AvailabilityOptions::default();
