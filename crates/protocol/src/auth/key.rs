@@ -1,0 +1,245 @@
+//! Account keys, and the signature of a request.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use http::{HeaderValue, Method};
+use sha2::Sha256;
+use subtle::ConstantTimeEq;
+
+use super::token::{AuthorizationError, AuthorizationToken};
+use crate::error::{Error, ErrorKind, Result};
+use crate::resource::{RequestPath, ResourceType};
+use crate::text::Text;
+
+/// The token up to its signature, in the encoding it travels in.
+const ENCODED_PREFIX: &str = "type%3Dmaster%26ver%3D1.0%26sig%3D";
+
+/// The base64 text of a 32-byte signature.
+const SIGNATURE_LENGTH: usize = 44;
+
+/// The key of an account.
+///
+/// The key schedule of the HMAC is prepared once; signing clones it.
+#[derive(Clone)]
+pub struct AccountKey {
+    schedule: Hmac<Sha256>,
+    text: Text,
+}
+
+/// What the signature of a request covers.
+#[derive(Clone, Copy, Debug)]
+pub struct SignedRequest<'a> {
+    /// The HTTP method.
+    pub method: &'a Method,
+    /// The kind of resource, as [`ResourceType::signed_name`] gives it.
+    pub resource_type: &'a str,
+    /// The link, as [`RequestPath::signed_link`] gives it.
+    pub link: &'a str,
+    /// The value of the date header; case does not matter.
+    pub date: &'a str,
+}
+
+impl<'a> SignedRequest<'a> {
+    /// What is signed for a kind of resource under a link that was taken from a path before.
+    pub fn new(method: &'a Method, kind: ResourceType, link: &'a str, date: &'a str) -> Self {
+        Self { method, resource_type: kind.signed_name(), link, date }
+    }
+
+    /// The text that is signed.
+    pub fn string_to_sign(&self) -> String {
+        let mut text = Vec::with_capacity(self.link.len() + self.date.len() + 32);
+        self.each_piece(|piece| text.extend_from_slice(piece));
+        String::from_utf8_lossy(&text).into_owned()
+    }
+
+    fn each_piece(&self, mut take: impl FnMut(&[u8])) {
+        lower(self.method.as_str(), &mut take);
+        take(b"\n");
+        take(self.resource_type.as_bytes());
+        take(b"\n");
+        take(self.link.as_bytes());
+        take(b"\n");
+        lower(self.date, &mut take);
+        take(b"\n\n");
+    }
+}
+
+/// Hands over the text in lower case, a stretch at a time and without allocating.
+fn lower(text: &str, take: &mut impl FnMut(&[u8])) {
+    for piece in text.as_bytes().chunks(32) {
+        let mut buffer = [0; 32];
+        let buffer = &mut buffer[..piece.len()];
+        buffer.copy_from_slice(piece);
+        buffer.make_ascii_lowercase();
+        take(buffer);
+    }
+}
+
+impl AccountKey {
+    /// Takes the key as the portal shows it: base64 text.
+    pub fn from_base64(text: &str) -> Result<Self> {
+        let refuse = || {
+            Error::new(
+                ErrorKind::Authorization,
+                "the account key is not valid base64: copy it whole, with its trailing =",
+            )
+        };
+        let bytes = STANDARD.decode(text.trim()).map_err(|_| refuse())?;
+        if bytes.is_empty() {
+            return Err(Error::new(ErrorKind::Authorization, "the account key is empty"));
+        }
+        let schedule = Hmac::new_from_slice(&bytes).map_err(|_| refuse())?;
+        Ok(Self { schedule, text: Text::from(text.trim()) })
+    }
+
+    /// The key's text, for handing it on; never print it.
+    pub fn expose_secret(&self) -> &str {
+        &self.text
+    }
+
+    /// The value of the authorization header for a request, marked as sensitive.
+    pub fn authorize(&self, request: &SignedRequest<'_>) -> HeaderValue {
+        let mut signature = [0; SIGNATURE_LENGTH];
+        let signature = self.signature(request, &mut signature);
+        let mut header = Vec::with_capacity(ENCODED_PREFIX.len() + SIGNATURE_LENGTH + 16);
+        header.extend_from_slice(ENCODED_PREFIX.as_bytes());
+        for byte in signature {
+            match byte {
+                b'+' => header.extend_from_slice(b"%2B"),
+                b'/' => header.extend_from_slice(b"%2F"),
+                b'=' => header.extend_from_slice(b"%3D"),
+                other => header.push(*other),
+            }
+        }
+        let mut value = HeaderValue::try_from(header)
+            .unwrap_or_else(|_| unreachable!("base64 and its encoding are visible ASCII"));
+        value.set_sensitive(true);
+        value
+    }
+
+    /// The token for a request, before it is encoded.
+    pub fn token(&self, request: &SignedRequest<'_>) -> AuthorizationToken {
+        let mut signature = [0; SIGNATURE_LENGTH];
+        let signature = self.signature(request, &mut signature);
+        AuthorizationToken::Key { signature: String::from_utf8_lossy(signature).into_owned() }
+    }
+
+    /// Whether a signature was made for this request with this key, in constant time.
+    pub fn verify(
+        &self,
+        request: &SignedRequest<'_>,
+        signature: &str,
+    ) -> Result<(), AuthorizationError> {
+        let mut expected = [0; SIGNATURE_LENGTH];
+        let expected = self.signature(request, &mut expected);
+        match bool::from(expected.ct_eq(signature.as_bytes())) {
+            true => Ok(()),
+            false => Err(AuthorizationError::WrongSignature),
+        }
+    }
+
+    fn signature<'b>(
+        &self,
+        request: &SignedRequest<'_>,
+        buffer: &'b mut [u8; SIGNATURE_LENGTH],
+    ) -> &'b [u8] {
+        let mut mac = self.schedule.clone();
+        request.each_piece(|piece| mac.update(piece));
+        let hash = mac.finalize().into_bytes();
+        let written = STANDARD
+            .encode_slice(hash, buffer)
+            .unwrap_or_else(|_| unreachable!("32 bytes are 44 characters of base64"));
+        &buffer[..written]
+    }
+}
+
+/// Two keys are equal if their texts are, compared in constant time.
+impl PartialEq for AccountKey {
+    fn eq(&self, other: &Self) -> bool {
+        self.text.as_bytes().ct_eq(other.text.as_bytes()).into()
+    }
+}
+
+impl Eq for AccountKey {}
+
+impl fmt::Debug for AccountKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AccountKey(…)")
+    }
+}
+
+impl RequestPath {
+    /// What is signed for a request of this path; `link` is its [`signed_link`](Self::signed_link).
+    pub fn signed<'a>(
+        &self,
+        method: &'a Method,
+        link: &'a str,
+        date: &'a str,
+    ) -> SignedRequest<'a> {
+        SignedRequest::new(method, self.kind(), link, date)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The example of the service's documentation of access control.
+    fn documented() -> (AccountKey, SignedRequest<'static>) {
+        let key = AccountKey::from_base64(
+            "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==",
+        );
+        let request = SignedRequest::new(
+            &Method::GET,
+            ResourceType::Database,
+            "dbs/ToDoList",
+            "Thu, 27 Apr 2017 00:51:12 GMT",
+        );
+        (key.unwrap(), request)
+    }
+
+    #[test]
+    fn the_documented_request_has_the_documented_signature() {
+        let (key, request) = documented();
+        assert_eq!(
+            request.string_to_sign(),
+            "get\ndbs\ndbs/ToDoList\nthu, 27 apr 2017 00:51:12 gmt\n\n"
+        );
+        assert_eq!(
+            key.authorize(&request),
+            "type%3Dmaster%26ver%3D1.0%26sig%3Dc09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu%2Bc%2Bc%3D"
+        );
+        assert!(key.authorize(&request).is_sensitive());
+    }
+
+    #[test]
+    fn a_signature_holds_for_its_request_alone() {
+        let (key, request) = documented();
+        let AuthorizationToken::Key { signature } = key.token(&request) else {
+            panic!("a key makes key tokens")
+        };
+        assert_eq!(key.verify(&request, &signature), Ok(()));
+        let other = SignedRequest { link: "dbs/todolist", ..request };
+        assert_eq!(key.verify(&other, &signature), Err(AuthorizationError::WrongSignature));
+        assert!(key.verify(&request, "").is_err());
+        assert!(key.verify(&request, &signature[1..]).is_err());
+    }
+
+    #[test]
+    fn a_key_is_never_shown() {
+        let (key, request) = documented();
+        let shown = format!("{key:?} {:?} {:?}", key.authorize(&request), key.token(&request));
+        assert!(!shown.contains("dsZQ") && !shown.contains("c09PEV"), "{shown}");
+    }
+
+    #[test]
+    fn what_is_not_a_key_is_refused_without_repeating_it() {
+        for bad in ["", "secret!", "c2VjcmV0c2VjcmV0="] {
+            let error = AccountKey::from_base64(bad).unwrap_err();
+            assert!(bad.is_empty() || !error.to_string().contains(bad), "{error}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Resources: what they are called, how they are addressed, what can be done with them.
+
+mod id;
+mod kinds;
+mod link;
+mod path;
+mod rid;
+
+pub use id::{MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, check_id};
+pub use kinds::{OperationType, Repeatability, ResourceType};
+pub use link::{Addressing, ResourceLink};
+pub use path::RequestPath;
+pub use rid::Rid;
