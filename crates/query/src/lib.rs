@@ -1,1 +1,29 @@
-//! Cosmos SQL.
+//! Cosmos SQL: the query language of Azure Cosmos DB, from text to rows.
+//!
+//! - [`parse`] reads text into a [`tree`]; `Display` writes a tree back as text.
+//! - [`Program`] is a query ready to run over the documents of one partition, [`Condition`] a
+//!   filter on a single document.
+//! - [`order`] compares values of any types.
+//!
+//! Everything is pure: the time, random numbers and limits come in with a [`Context`], documents
+//! come in by reference, and nothing is read or written on the side.
+
+mod aggregate;
+mod error;
+mod eval;
+mod functions;
+mod lexer;
+pub mod limits;
+pub mod order;
+mod parser;
+mod print;
+pub mod tree;
+mod value;
+
+pub use error::{
+    CompileError, EvalError, PlanError, QueryError, ServiceError, SyntaxError, SyntaxErrorKind,
+};
+pub use eval::{Condition, Context, Counters, Flow, Parameters, Program, Progress, Run, Shape};
+pub use limits::Limits;
+pub use parser::parse;
+pub use tree::Query;

@@ -1,0 +1,222 @@
+//! Aggregates: how values of many rows become one.
+//!
+//! Undefined values never count. What cannot be aggregated (a string in a sum, an object in a
+//! minimum) makes the whole result undefined rather than being passed over.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use crate::order::{compare_views, write_identity};
+use crate::value::{Datum, View, double};
+
+/// The aggregate functions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AggregateKind {
+    Average,
+    Count,
+    CountIf,
+    MakeList,
+    MakeSet,
+    Max,
+    Min,
+    Sum,
+}
+
+impl AggregateKind {
+    /// The aggregate of this name, in any case.
+    pub(crate) fn of(name: &str) -> Option<Self> {
+        const NAMES: [(&str, AggregateKind); 8] = [
+            ("AVG", AggregateKind::Average),
+            ("COUNT", AggregateKind::Count),
+            ("COUNTIF", AggregateKind::CountIf),
+            ("MAKELIST", AggregateKind::MakeList),
+            ("MAKESET", AggregateKind::MakeSet),
+            ("MAX", AggregateKind::Max),
+            ("MIN", AggregateKind::Min),
+            ("SUM", AggregateKind::Sum),
+        ];
+        let found = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+        found.map(|(_, kind)| *kind)
+    }
+
+    /// Its name in a query plan.
+    pub(crate) fn plan_name(self) -> &'static str {
+        match self {
+            Self::Average => "Average",
+            Self::Count => "Count",
+            Self::CountIf => "CountIf",
+            Self::MakeList => "MakeList",
+            Self::MakeSet => "MakeSet",
+            Self::Max => "Max",
+            Self::Min => "Min",
+            Self::Sum => "Sum",
+        }
+    }
+
+    /// The aggregate with this name in a query plan.
+    pub(crate) fn from_plan_name(name: &str) -> Option<Self> {
+        match name {
+            "Average" => Some(Self::Average),
+            "Count" => Some(Self::Count),
+            "CountIf" => Some(Self::CountIf),
+            "MakeList" => Some(Self::MakeList),
+            "MakeSet" => Some(Self::MakeSet),
+            "Max" => Some(Self::Max),
+            "Min" => Some(Self::Min),
+            "Sum" => Some(Self::Sum),
+            _ => None,
+        }
+    }
+
+    /// An accumulator that has seen nothing.
+    pub(crate) fn start(self) -> Accumulator {
+        match self {
+            Self::Average => Accumulator::Average { sum: Some(0.0), count: 0 },
+            Self::Count => Accumulator::Count(0),
+            Self::CountIf => Accumulator::CountIf(0),
+            Self::MakeList => Accumulator::List(Vec::new()),
+            Self::MakeSet => Accumulator::Set { items: Vec::new(), seen: HashSet::new() },
+            Self::Max => Accumulator::Extreme { largest: true, state: Extreme::Empty },
+            Self::Min => Accumulator::Extreme { largest: false, state: Extreme::Empty },
+            Self::Sum => Accumulator::Sum(Some(0.0)),
+        }
+    }
+}
+
+/// An aggregate under way.
+#[derive(Clone, Debug)]
+pub(crate) enum Accumulator {
+    /// The sum is gone once something that is no number went into it.
+    Average {
+        sum: Option<f64>,
+        count: u64,
+    },
+    Count(u64),
+    CountIf(u64),
+    Extreme {
+        largest: bool,
+        state: Extreme,
+    },
+    List(Vec<Value>),
+    Set {
+        items: Vec<Value>,
+        seen: HashSet<Vec<u8>>,
+    },
+    Sum(Option<f64>),
+}
+
+/// The smallest or largest value so far.
+#[derive(Clone, Debug)]
+pub(crate) enum Extreme {
+    Empty,
+    Value(Value),
+    /// Something without an order was among the values.
+    Undefined,
+}
+
+impl Accumulator {
+    /// Takes in the value of one row.
+    pub(crate) fn add(&mut self, value: Datum<'_>) {
+        if value.is_undefined() {
+            return;
+        }
+        match self {
+            Self::Count(count) => *count += 1,
+            Self::CountIf(count) => *count += u64::from(value.as_bool() == Some(true)),
+            Self::Sum(sum) => *sum = plus(*sum, value.as_f64()),
+            Self::Average { sum, count } => {
+                *sum = plus(*sum, value.as_f64());
+                *count += 1;
+            }
+            Self::Extreme { largest, state } => state.add(*largest, value),
+            Self::List(items) => items.extend(value.into_value()),
+            Self::Set { items, seen } => {
+                let mut key = Vec::new();
+                write_identity(value.view(), &mut key);
+                if seen.insert(key) {
+                    items.extend(value.into_value());
+                }
+            }
+        }
+    }
+
+    /// The result.
+    pub(crate) fn finish(self) -> Datum<'static> {
+        match self {
+            Self::Count(count) | Self::CountIf(count) => Datum::Number(count.into()),
+            Self::Sum(sum) => sum.map_or(Datum::Undefined, Datum::number),
+            Self::Average { count: 0, .. } | Self::Average { sum: None, .. } => Datum::Undefined,
+            Self::Average { sum: Some(sum), count } => Datum::number(sum / count as f64),
+            Self::Extreme { state: Extreme::Value(value), .. } => Datum::owned(value),
+            Self::Extreme { .. } => Datum::Undefined,
+            Self::List(items) | Self::Set { items, .. } => Datum::owned(Value::Array(items)),
+        }
+    }
+
+    /// Takes in what another partition made of its rows, as the rewritten query reports it: a
+    /// member `item`, for `MIN` and `MAX` also `item2` with the count of the values.
+    pub(crate) fn merge(&mut self, partial: &Value) {
+        let item = partial.get("item");
+        match self {
+            Self::Count(count) | Self::CountIf(count) => {
+                *count += item.and_then(Value::as_u64).unwrap_or(0);
+            }
+            Self::Sum(sum) => *sum = plus(*sum, item.and_then(as_double)),
+            Self::Average { sum, count } => {
+                let part = |name| item.and_then(|item| item.get(name));
+                *sum = plus(*sum, part("sum").and_then(as_double));
+                *count += part("count").and_then(Value::as_u64).unwrap_or(0);
+            }
+            Self::Extreme { largest, state } => merge_extreme(*largest, state, partial),
+            Self::List(_) | Self::Set { .. } => {
+                let items = item.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+                items.iter().for_each(|item| self.add(Datum::of(item)));
+            }
+        }
+    }
+}
+
+impl Extreme {
+    fn add(&mut self, largest: bool, value: Datum<'_>) {
+        if !value.view().is_primitive() {
+            *self = Self::Undefined;
+        }
+        let better = match self {
+            Self::Undefined => false,
+            Self::Empty => true,
+            Self::Value(best) => {
+                let order = compare_views(value.view(), View::of(best));
+                if largest { order.is_gt() } else { order.is_lt() }
+            }
+        };
+        if better {
+            *self = value.into_value().map_or(Self::Undefined, Self::Value);
+        }
+    }
+}
+
+fn merge_extreme(largest: bool, state: &mut Extreme, partial: &Value) {
+    let Some(detail) = partial.get("item2") else {
+        if let Some(item) = partial.get("item") {
+            state.add(largest, Datum::of(item));
+        }
+        return;
+    };
+    if detail.get("count").and_then(Value::as_u64) == Some(0) {
+        return;
+    }
+    match detail.get(if largest { "max" } else { "min" }) {
+        Some(item) => state.add(largest, Datum::of(item)),
+        // There were values, and they had no order among them.
+        None => *state = Extreme::Undefined,
+    }
+}
+
+fn plus(sum: Option<f64>, value: Option<f64>) -> Option<f64> {
+    Some(sum? + value?)
+}
+
+fn as_double(value: &Value) -> Option<f64> {
+    value.as_number().map(double)
+}

@@ -1,0 +1,100 @@
+//! What an evaluation needs from outside: the time, a source of randomness, the limits.
+
+use std::cell::Cell;
+
+use crate::error::EvalError;
+use crate::limits::Limits;
+
+/// The world as one execution of a query sees it.
+///
+/// The same context and the same documents give the same rows: the time stands still, and random
+/// numbers come from the seed.
+#[derive(Clone, Debug)]
+pub struct Context {
+    now_ticks: i64,
+    random: Cell<u64>,
+    limits: Limits,
+}
+
+impl Context {
+    /// A context at `now_ticks`, counted in 100-nanosecond steps from the Unix epoch, with random
+    /// numbers from `seed`.
+    pub fn new(now_ticks: i64, seed: u64) -> Self {
+        Self { now_ticks, random: Cell::new(seed), limits: Limits::DEFAULT }
+    }
+
+    /// The same context with other limits.
+    #[must_use]
+    pub fn with_limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// The limits in force.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// 100-nanosecond steps since the Unix epoch.
+    pub(crate) fn now_ticks(&self) -> i64 {
+        self.now_ticks
+    }
+
+    /// The next random number in `0.0..1.0`.
+    pub(crate) fn random(&self) -> f64 {
+        // SplitMix64: one addition and a mix, good enough for sampling rows.
+        let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random.set(state);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        let bits = (mixed ^ (mixed >> 31)) >> 11;
+        bits as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// The context together with the work done so far for the current document.
+#[derive(Debug)]
+pub(crate) struct Meter<'c> {
+    context: &'c Context,
+    steps: u64,
+}
+
+impl<'c> Meter<'c> {
+    pub(crate) fn new(context: &'c Context) -> Self {
+        Self { context, steps: 0 }
+    }
+
+    pub(crate) fn context(&self) -> &'c Context {
+        self.context
+    }
+
+    /// Counts one unit of work.
+    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
+        self.spend(1)
+    }
+
+    /// Counts reading or writing this many bytes.
+    pub(crate) fn touch(&mut self, bytes: usize) -> Result<(), EvalError> {
+        /// Bytes handled in about the time of evaluating one node.
+        const BYTES_PER_STEP: u64 = 64;
+        self.spend(bytes as u64 / BYTES_PER_STEP)
+    }
+
+    /// Refuses a value that is too large before it is built, and counts building it.
+    pub(crate) fn build(&mut self, function: &'static str, size: usize) -> Result<(), EvalError> {
+        let limit = self.context.limits.max_value_size;
+        if size > limit {
+            return Err(EvalError::ValueTooLarge { function, limit });
+        }
+        self.touch(size)
+    }
+
+    fn spend(&mut self, steps: u64) -> Result<(), EvalError> {
+        self.steps = self.steps.saturating_add(steps);
+        let limit = self.context.limits.max_steps_per_document;
+        if self.steps > limit {
+            return Err(EvalError::TooManySteps(limit));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,457 @@
+//! Evaluating code against one document.
+//!
+//! A machine lives as long as its document: values borrow from the document, from the constants of
+//! the program and from nothing else. Three-valued logic is spelled `Option<bool>`, undefined being
+//! `None`.
+
+use std::borrow::Cow;
+use std::cmp::Ordering;
+
+use serde_json::{Map, Value};
+
+use super::code::{Block, Code, CollectionCode, DOCUMENT, Matcher, SourceCode, StepCode};
+use super::context::{Context, Meter};
+use super::gather::Gather;
+use super::operators;
+use super::pattern;
+use crate::error::EvalError;
+use crate::functions::Function;
+use crate::order::{equal, relation, same};
+use crate::tree::BinaryOp;
+use crate::value::{Datum, Members, View};
+
+pub(crate) type Evaluated<T> = Result<T, EvalError>;
+
+/// Whether whoever takes rows wants more of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// There may be more rows to come.
+    More,
+    /// Nothing that follows can change the result.
+    Enough,
+}
+
+/// An evaluation against one document.
+pub(crate) struct Machine<'a> {
+    pub(crate) meter: Meter<'a>,
+    frame: Vec<Datum<'a>>,
+    group: Option<GroupRow>,
+}
+
+/// What a select list sees of a group.
+#[derive(Debug)]
+pub(crate) struct GroupRow {
+    pub(crate) keys: Vec<Datum<'static>>,
+    pub(crate) results: Vec<Datum<'static>>,
+}
+
+impl<'a> Machine<'a> {
+    /// A machine with a frame of `slots` values, the first of them the document.
+    pub(crate) fn new(context: &'a Context, slots: usize, document: Datum<'a>) -> Self {
+        let mut frame = Vec::with_capacity(slots);
+        frame.push(document);
+        frame.resize(slots.max(DOCUMENT + 1), Datum::Undefined);
+        Self { meter: Meter::new(context), frame, group: None }
+    }
+
+    /// Calls `row` for each row the block's sources and filter give.
+    pub(crate) fn each_row(
+        &mut self,
+        block: &'a Block,
+        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
+    ) -> Evaluated<Flow> {
+        self.join(block, &block.sources, row)
+    }
+
+    fn join(
+        &mut self,
+        block: &'a Block,
+        sources: &'a [SourceCode],
+        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
+    ) -> Evaluated<Flow> {
+        self.meter.step()?;
+        let Some((source, rest)) = sources.split_first() else {
+            return match &block.filter {
+                Some(filter) if !self.is_true(filter)? => Ok(Flow::More),
+                _ => row(self),
+            };
+        };
+        match &source.collection {
+            CollectionCode::Value(code) => {
+                let value = self.eval(code)?;
+                self.bind(block, source, rest, value, row)
+            }
+            CollectionCode::Block(inner) => {
+                for value in self.rows_of(inner, None)? {
+                    if self.bind(block, source, rest, value, row)? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+                Ok(Flow::More)
+            }
+        }
+    }
+
+    /// Goes on with the value, or with each of its elements, in the slot of `source`.
+    fn bind(
+        &mut self,
+        block: &'a Block,
+        source: &SourceCode,
+        rest: &'a [SourceCode],
+        value: Datum<'a>,
+        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
+    ) -> Evaluated<Flow> {
+        match value {
+            Datum::Undefined => Ok(Flow::More),
+            value if !source.elements => {
+                self.frame[source.slot] = value;
+                self.join(block, rest, row)
+            }
+            Datum::Array(items) => self.join_elements(block, source, rest, items, row),
+            _ => Ok(Flow::More),
+        }
+    }
+
+    fn join_elements(
+        &mut self,
+        block: &'a Block,
+        source: &SourceCode,
+        rest: &'a [SourceCode],
+        items: Cow<'a, [Value]>,
+        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
+    ) -> Evaluated<Flow> {
+        let mut bind = |machine: &mut Self, item| {
+            machine.frame[source.slot] = item;
+            machine.join(block, rest, row)
+        };
+        match items {
+            Cow::Borrowed(items) => {
+                for item in items {
+                    if bind(self, Datum::of(item))? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+            }
+            Cow::Owned(items) => {
+                for item in items {
+                    if bind(self, Datum::owned(item))? == Flow::Enough {
+                        return Ok(Flow::Enough);
+                    }
+                }
+            }
+        }
+        Ok(Flow::More)
+    }
+
+    /// Runs a sub-query, stopping after `most` rows if that is all that is asked.
+    fn rows_of(&mut self, block: &'a Block, most: Option<usize>) -> Evaluated<Vec<Datum<'a>>> {
+        let mut gather = Gather::new(block);
+        let group = self.group.take();
+        self.each_row(block, &mut |machine| {
+            let flow = gather.row(machine, block, std::convert::identity)?;
+            let enough = block.streams() && most.is_some_and(|most| gather.ready() >= most);
+            Ok(if enough { Flow::Enough } else { flow })
+        })?;
+        let rows = gather.finish(self, block, std::convert::identity)?;
+        self.group = group;
+        Ok(rows)
+    }
+
+    /// Evaluates with `group` in view.
+    pub(crate) fn with_group<T>(
+        &mut self,
+        group: GroupRow,
+        run: impl FnOnce(&mut Self) -> Evaluated<T>,
+    ) -> Evaluated<T> {
+        let around = self.group.replace(group);
+        let result = run(self);
+        self.group = around;
+        result
+    }
+
+    pub(crate) fn is_true(&mut self, code: &'a Code) -> Evaluated<bool> {
+        Ok(self.truth(code)? == Some(true))
+    }
+
+    /// Evaluates a condition without making a value of it.
+    fn truth(&mut self, code: &'a Code) -> Evaluated<Option<bool>> {
+        match code {
+            Code::And(terms) => self.all(terms),
+            Code::Or(terms) => self.any(terms),
+            Code::Binary(op, left, right) if operators::is_comparison(*op) => {
+                self.comparison(*op, left, right)
+            }
+            code => Ok(self.eval(code)?.as_bool()),
+        }
+    }
+
+    pub(crate) fn eval(&mut self, code: &'a Code) -> Evaluated<Datum<'a>> {
+        self.meter.step()?;
+        Ok(match code {
+            Code::Undefined => Datum::Undefined,
+            Code::Constant(value) => Datum::of(value),
+            Code::Path(slot, steps) => self.path(*slot, steps),
+            Code::Property(base, name) => self.eval(base)?.into_property(name),
+            Code::Index(base, index) => self.index(base, index)?,
+            Code::Unary(op, inner) => operators::unary(*op, &self.eval(inner)?),
+            Code::Binary(op, left, right) => self.binary(*op, left, right)?,
+            Code::And(terms) => Datum::bool(self.all(terms)?),
+            Code::Or(terms) => Datum::bool(self.any(terms)?),
+            Code::Conditional(operands) => {
+                let [condition, yes, no] = &**operands;
+                let chosen = if self.is_true(condition)? { yes } else { no };
+                self.eval(chosen)?
+            }
+            Code::Between(negated, operands) => {
+                let inside = self.between(operands)?;
+                Datum::bool(inside.map(|inside| inside != *negated))
+            }
+            Code::In(negated, value, list) => {
+                let found = self.is_in(value, list)?;
+                Datum::bool(found.map(|found| found != *negated))
+            }
+            Code::Like(negated, text, matcher) => {
+                let like = self.matches(text, matcher)?;
+                Datum::bool(like.map(|like| like != *negated))
+            }
+            Code::RegexMatch(text, matcher) => Datum::bool(self.matches(text, matcher)?),
+            Code::Call(function, arguments) => self.call(function, arguments)?,
+            Code::Array(items) => self.array(items)?,
+            Code::Object(members) => self.object(members)?,
+            Code::Exists(block) => Datum::Bool(!self.rows_of(block, Some(1))?.is_empty()),
+            Code::ArrayOf(block) => {
+                let rows = self.rows_of(block, None)?;
+                self.collect(rows)?
+            }
+            Code::Subquery(block) => {
+                self.rows_of(block, Some(1))?.into_iter().next().unwrap_or_default()
+            }
+            Code::GroupKey(key) => {
+                self.group.as_ref().map_or(Datum::Undefined, |g| g.keys[*key].clone())
+            }
+            Code::Aggregate(at) => {
+                self.group.as_ref().map_or(Datum::Undefined, |g| g.results[*at].clone())
+            }
+        })
+    }
+
+    fn path(&self, slot: usize, steps: &[StepCode]) -> Datum<'a> {
+        let root = &self.frame[slot];
+        let Some((first, rest)) = steps.split_first() else { return root.clone() };
+        match (root, first) {
+            (Datum::Object(Members::Borrowed(members)), StepCode::Name(name)) => {
+                descend(members.get(&**name), rest).map_or(Datum::Undefined, Datum::of)
+            }
+            (Datum::Array(Cow::Borrowed(items)), StepCode::Index(index)) => {
+                descend(items.get(*index), rest).map_or(Datum::Undefined, Datum::of)
+            }
+            (Datum::Object(members), StepCode::Name(name)) => descend(members.get(&**name), rest)
+                .map_or(Datum::Undefined, |leaf| Datum::owned(leaf.clone())),
+            (Datum::Array(items), StepCode::Index(index)) => descend(items.get(*index), rest)
+                .map_or(Datum::Undefined, |leaf| Datum::owned(leaf.clone())),
+            _ => Datum::Undefined,
+        }
+    }
+
+    fn index(&mut self, base: &'a Code, index: &'a Code) -> Evaluated<Datum<'a>> {
+        let base = self.eval(base)?;
+        Ok(match self.eval(index)? {
+            Datum::String(name) => base.into_property(&name),
+            Datum::Number(number) => match number.as_f64() {
+                Some(at) if at >= 0.0 && at.fract() == 0.0 => base.into_element(at as usize),
+                _ => Datum::Undefined,
+            },
+            _ => Datum::Undefined,
+        })
+    }
+
+    fn binary(&mut self, op: BinaryOp, left: &'a Code, right: &'a Code) -> Evaluated<Datum<'a>> {
+        if operators::is_comparison(op) {
+            return self.comparison(op, left, right).map(Datum::bool);
+        }
+        let left = self.eval(left)?;
+        if op == BinaryOp::Coalesce {
+            return if left.is_undefined() { self.eval(right) } else { Ok(left) };
+        }
+        let right = self.eval(right)?;
+        match (op, &left, &right) {
+            (BinaryOp::Concat, Datum::String(left), Datum::String(right)) => {
+                self.meter.build("||", left.len() + right.len())?;
+                Ok(Datum::text(format!("{left}{right}")))
+            }
+            _ => Ok(operators::arithmetic(op, left.as_f64(), right.as_f64())),
+        }
+    }
+
+    fn comparison(
+        &mut self,
+        op: BinaryOp,
+        left: &'a Code,
+        right: &'a Code,
+    ) -> Evaluated<Option<bool>> {
+        let left = self.eval(left)?;
+        let right = self.eval(right)?;
+        self.meter.touch(shallow_size(left.view()))?;
+        Ok(operators::compare(op, left.view(), right.view()))
+    }
+
+    /// `AND`: false wins over undefined, undefined over true.
+    fn all(&mut self, terms: &'a [Code]) -> Evaluated<Option<bool>> {
+        let mut result = Some(true);
+        for term in terms {
+            match self.truth(term)? {
+                Some(false) => return Ok(Some(false)),
+                None => result = None,
+                Some(true) => {}
+            }
+        }
+        Ok(result)
+    }
+
+    /// `OR`: true wins over undefined, undefined over false.
+    fn any(&mut self, terms: &'a [Code]) -> Evaluated<Option<bool>> {
+        let mut result = Some(false);
+        for term in terms {
+            match self.truth(term)? {
+                Some(true) => return Ok(Some(true)),
+                None => result = None,
+                Some(false) => {}
+            }
+        }
+        Ok(result)
+    }
+
+    fn between(&mut self, operands: &'a [Code; 3]) -> Evaluated<Option<bool>> {
+        let value = self.eval(&operands[0])?;
+        let low = self.eval(&operands[1])?;
+        let high = self.eval(&operands[2])?;
+        let above = relation(value.view(), low.view()).map(Ordering::is_ge);
+        let below = relation(value.view(), high.view()).map(Ordering::is_le);
+        Ok(match (above, below) {
+            (Some(false), _) | (_, Some(false)) => Some(false),
+            (Some(true), Some(true)) => Some(true),
+            _ => None,
+        })
+    }
+
+    /// Values of other types are simply not the one looked for.
+    fn is_in(&mut self, value: &'a Code, list: &'a [Code]) -> Evaluated<Option<bool>> {
+        let value = self.eval(value)?;
+        if value.is_undefined() {
+            return Ok(None);
+        }
+        for candidate in list {
+            let candidate = self.eval(candidate)?;
+            if equal(value.view(), candidate.view()) == Some(true) {
+                return Ok(Some(true));
+            }
+        }
+        Ok(Some(false))
+    }
+
+    fn matches(&mut self, text: &'a Code, matcher: &'a Matcher) -> Evaluated<Option<bool>> {
+        let text = self.eval(text)?;
+        let Some(text) = text.as_str() else { return Ok(None) };
+        self.meter.touch(text.len())?;
+        /// Compiling costs about this many bytes of text for each byte of pattern.
+        const COMPILE_COST: usize = 2048;
+        let compiled = match matcher {
+            Matcher::Constant(compiled) => return Ok(Some(compiled.is_match(text))),
+            Matcher::Never => None,
+            Matcher::Like { pattern, escape } => {
+                let pattern = self.eval(pattern)?;
+                let Some(pattern) = pattern.as_str() else { return Ok(None) };
+                self.meter.touch(COMPILE_COST * (pattern.len() + 1))?;
+                pattern::like(pattern, *escape)
+            }
+            Matcher::Regex { pattern, flags } => {
+                let pattern = self.eval(pattern)?;
+                let flags = match flags {
+                    Some(flags) => self.eval(flags)?,
+                    None => Datum::String(Cow::Borrowed("")),
+                };
+                let (Some(pattern), Some(flags)) = (pattern.as_str(), flags.as_str()) else {
+                    return Ok(None);
+                };
+                self.meter.touch(COMPILE_COST * (pattern.len() + 1))?;
+                pattern::regex(pattern, flags)
+            }
+        };
+        Ok(compiled.map(|compiled| compiled.is_match(text)))
+    }
+
+    fn call(&mut self, function: &'static Function, codes: &'a [Code]) -> Evaluated<Datum<'a>> {
+        /// Calls with so few arguments need no allocation.
+        const INLINE: usize = 3;
+        if codes.len() <= INLINE {
+            let mut arguments: [Datum<'a>; INLINE] = Default::default();
+            for (argument, code) in arguments.iter_mut().zip(codes) {
+                *argument = self.eval(code)?;
+            }
+            return self.apply(function, &mut arguments[..codes.len()]);
+        }
+        let arguments = codes.iter().map(|code| self.eval(code)).collect::<Evaluated<Vec<_>>>();
+        self.apply(function, &mut arguments?)
+    }
+
+    fn apply(
+        &mut self,
+        function: &'static Function,
+        arguments: &mut [Datum<'a>],
+    ) -> Evaluated<Datum<'a>> {
+        let read = arguments.iter().map(|argument| shallow_size(argument.view())).sum();
+        self.meter.touch(read)?;
+        function.apply(&mut self.meter, arguments)
+    }
+
+    fn array(&mut self, items: &'a [Code]) -> Evaluated<Datum<'a>> {
+        let items = items.iter().map(|item| self.eval(item)).collect::<Evaluated<Vec<_>>>()?;
+        self.collect(items)
+    }
+
+    /// Makes an array of the values that are defined.
+    fn collect(&mut self, items: Vec<Datum<'a>>) -> Evaluated<Datum<'a>> {
+        self.meter.build("an array", items.iter().map(Datum::size).sum())?;
+        let items = items.into_iter().filter_map(Datum::into_value).collect();
+        Ok(Datum::Array(Cow::Owned(items)))
+    }
+
+    /// Makes an object of the members that are defined.
+    pub(crate) fn object(&mut self, members: &'a [(Box<str>, Code)]) -> Evaluated<Datum<'a>> {
+        let mut object = Map::with_capacity(members.len());
+        let mut size = 0;
+        for (name, code) in members {
+            let value = self.eval(code)?;
+            size += name.len() + value.size();
+            self.meter.build("an object", size)?;
+            if let Some(value) = value.into_value() {
+                object.insert(name.to_string(), value);
+            }
+        }
+        Ok(Datum::Object(Members::Owned(Box::new(object))))
+    }
+}
+
+fn descend<'v>(from: Option<&'v Value>, steps: &[StepCode]) -> Option<&'v Value> {
+    steps.iter().try_fold(from?, |value, step| match step {
+        StepCode::Name(name) => value.as_object()?.get(&**name),
+        StepCode::Index(index) => value.as_array()?.get(*index),
+    })
+}
+
+/// How much there is to read, one level down.
+fn shallow_size(value: View<'_>) -> usize {
+    /// A guess at the size of an element.
+    const ELEMENT: usize = 32;
+    match value {
+        View::String(text) => text.len(),
+        View::Array(items) => items.len() * ELEMENT,
+        View::Object(members) => members.len() * ELEMENT,
+        _ => 0,
+    }
+}
+
+/// Whether an array holds a value.
+pub(crate) fn contains(items: &[Value], value: View<'_>) -> bool {
+    items.iter().any(|item| same(View::of(item), value))
+}

@@ -1,0 +1,140 @@
+//! `LIKE` patterns and regular expressions, both run by the `regex` crate: linear in the text
+//! whatever the pattern.
+
+use regex::{Regex, RegexBuilder};
+
+use crate::limits::MAX_REGEX_SIZE;
+
+/// Compiles a `LIKE` pattern: `%` any text, `_` any character, `[a-f]` and `[^a-f]` one of a set.
+///
+/// None if the pattern is too large to compile.
+pub(crate) fn like(pattern: &str, escape: Option<char>) -> Option<Regex> {
+    let mut source = String::with_capacity(pattern.len() + 8);
+    source.push_str(r"\A(?s:");
+    let mut rest = pattern.chars();
+    while let Some(next) = rest.next() {
+        match next {
+            c if Some(c) == escape => push_literal(&mut source, rest.next().unwrap_or(c)),
+            '%' => source.push_str(".*"),
+            '_' => source.push('.'),
+            '[' => match set(rest.as_str(), escape) {
+                Some((class, used)) => {
+                    source.push_str(&class);
+                    rest = rest.as_str()[used..].chars();
+                }
+                // An unfinished set is plain text.
+                None => push_literal(&mut source, '['),
+            },
+            c => push_literal(&mut source, c),
+        }
+    }
+    source.push_str(r")\z");
+    RegexBuilder::new(&source).size_limit(MAX_REGEX_SIZE).build().ok()
+}
+
+/// Compiles a regular expression with the flags of `RegexMatch`: `m`, `s`, `i`, `x`.
+///
+/// None if the pattern or a flag is not valid or the result too large.
+pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
+    let mut builder = RegexBuilder::new(pattern);
+    builder.size_limit(MAX_REGEX_SIZE);
+    for flag in flags.chars() {
+        match flag {
+            'm' => builder.multi_line(true),
+            's' => builder.dot_matches_new_line(true),
+            'i' => builder.case_insensitive(true),
+            'x' => builder.ignore_whitespace(true),
+            _ => return None,
+        };
+    }
+    builder.build().ok()
+}
+
+/// Reads the set that `text` starts with (after its `[`), giving a regular-expression class and
+/// the bytes used.
+fn set(text: &str, escape: Option<char>) -> Option<(String, usize)> {
+    let (negated, body) = match text.strip_prefix('^') {
+        Some(body) => (true, body),
+        None => (false, text),
+    };
+    let mut members = Vec::new();
+    let mut chars = body.char_indices();
+    let end = loop {
+        match chars.next()? {
+            (at, ']') => break at,
+            (_, c) if Some(c) == escape => members.push((chars.next()?.1, false)),
+            (_, c) => members.push((c, true)),
+        }
+    };
+    if members.is_empty() {
+        return None;
+    }
+    let mut class = String::from(if negated { "[^" } else { "[" });
+    let mut i = 0;
+    while i < members.len() {
+        let low = members[i].0;
+        match members.get(i + 1..i + 3) {
+            Some(&[('-', true), (high, _)]) if low <= high => {
+                class.push_str(&format!("{}-{}", class_member(low), class_member(high)));
+                i += 3;
+            }
+            _ => {
+                class.push_str(&class_member(low));
+                i += 1;
+            }
+        }
+    }
+    class.push(']');
+    Some((class, usize::from(negated) + end + 1))
+}
+
+fn class_member(c: char) -> String {
+    format!("\\u{{{:X}}}", u32::from(c))
+}
+
+fn push_literal(source: &mut String, c: char) {
+    source.push_str(&regex::escape(c.encode_utf8(&mut [0; 4])));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_sets_and_escapes_match_as_documented() {
+        let cases: &[(&str, Option<char>, &[&str], &[&str])] = &[
+            ("abc", None, &["abc"], &["ab", "abcd", "ABC"]),
+            ("a%", None, &["a", "abc", "a\nb"], &["ba", ""]),
+            ("%b%", None, &["b", "abc"], &["ac"]),
+            ("_b_", None, &["abc", "🚀b\n"], &["bc", "abcd"]),
+            ("[a-c]x", None, &["ax", "cx"], &["dx", "-x"]),
+            ("[^a-c]x", None, &["dx"], &["ax", "x"]),
+            ("[a-]x", None, &["ax", "-x"], &["bx"]),
+            ("[]x", None, &["[]x"], &["x"]),
+            ("[ab", None, &["[ab"], &["a"]),
+            ("50!%", Some('!'), &["50%"], &["50", "500"]),
+            ("a!_b", Some('!'), &["a_b"], &["axb"]),
+            ("a!", Some('!'), &["a!"], &["a"]),
+            ("[!]]x", Some('!'), &["]x"], &["!x"]),
+            ("a.c\\", None, &["a.c\\"], &["abc\\"]),
+            ("", None, &[""], &["a"]),
+        ];
+        for (pattern, escape, yes, no) in cases {
+            let compiled = like(pattern, *escape).unwrap();
+            for text in *yes {
+                assert!(compiled.is_match(text), "{text:?} LIKE {pattern:?}");
+            }
+            for text in *no {
+                assert!(!compiled.is_match(text), "{text:?} NOT LIKE {pattern:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_regular_expression_too_large_to_compile_is_refused() {
+        assert!(regex("(?:(?:a{100}){100}){100}", "").is_none());
+        assert!(regex("(", "").is_none());
+        assert!(regex("a", "g").is_none());
+        assert!(regex("A b", "ix").unwrap().is_match("ab"));
+    }
+}

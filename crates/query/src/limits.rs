@@ -1,0 +1,48 @@
+//! The bounds of the language and of one evaluation, each with a name.
+//!
+//! What the text may look like is fixed here and checked by the parser. What an evaluation may
+//! cost travels in [`Limits`], so that a server can be stricter than the defaults.
+
+/// Longest query text accepted, in bytes.
+pub const MAX_TEXT_LENGTH: usize = 512 * 1024;
+
+/// Deepest nesting of expressions and sub-queries.
+///
+/// Parsing, printing, compiling and evaluating recurse over the tree, so this bounds their stack.
+pub const MAX_DEPTH: usize = 128;
+
+/// Most `JOIN`s in one query, sub-queries counted separately.
+pub const MAX_JOINS: usize = 10;
+
+/// Largest compiled regular expression, in bytes of program.
+pub const MAX_REGEX_SIZE: usize = 1024 * 1024;
+
+/// Longest string `REPLICATE` produces, in characters; beyond it the result is undefined.
+pub const MAX_REPLICATED_LENGTH: usize = 10_000;
+
+/// What one evaluation may cost; going over is an error that names the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Largest value any function or operator may build, in bytes (roughly its JSON length).
+    pub max_value_size: usize,
+    /// Expression nodes evaluated for one document, join products included.
+    pub max_steps_per_document: u64,
+    /// Rows or groups held at once by a query that cannot stream.
+    pub max_buffered_rows: usize,
+}
+
+impl Limits {
+    /// Bounds wide enough for any item the service stores (2 MiB) and any product of its arrays
+    /// that could be meant.
+    pub const DEFAULT: Self = Self {
+        max_value_size: 8 * 1024 * 1024,
+        max_steps_per_document: 20_000_000,
+        max_buffered_rows: 10_000_000,
+    };
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::DEFAULT
+    }
+}
