@@ -5,16 +5,19 @@
 //! send a request, when to repeat it, what to answer) belong to the crates that use these words.
 
 mod auth;
+mod body;
 mod connection_string;
 mod date;
 mod error;
 mod etag;
+pub mod headers;
 mod levels;
 mod partition_key;
 mod query;
 mod region;
 pub mod regions;
 mod resource;
+mod routing_map;
 mod session;
 mod status;
 mod text;
@@ -24,6 +27,17 @@ mod wire;
 pub use auth::{
     AccountKey, AuthorizationError, AuthorizationToken, DATE_WINDOW, ENTRA_SCOPE, SignedRequest,
     check_date,
+};
+pub use body::{
+    AccountConsistency, AccountLocation, AccountProperties, AutoUpgradePolicy, AutopilotSettings,
+    BatchOperation, BatchOperationType, BatchResult, ChangeFeedItem, ChangeFeedMetadata,
+    ChangeFeedOperation, ChangeFeedPolicy, CompositeOrder, CompositePath, ConflictResolutionMode,
+    ConflictResolutionPolicy, ContainerProperties, DatabaseProperties, ErrorBody, Feed,
+    FullTextPath, FullTextPolicy, IndexingMode, IndexingPath, IndexingPolicy, MAX_BATCH_BYTES,
+    MAX_BATCH_OPERATIONS, MAX_PATCH_OPERATIONS, Offer, OfferContent, PartitionKeyRange,
+    PartitionKeyRangeStatus, PatchDocument, PatchOperation, ReadPolicy, ReplicationPolicy,
+    SpatialIndex, SystemProperties, ThroughputPolicy, TimeToLive, UniqueKey, UniqueKeyPolicy,
+    VectorEmbedding, VectorEmbeddingPolicy, VectorIndex, parse_batch,
 };
 pub use connection_string::ConnectionString;
 pub use date::HttpDate;
@@ -45,6 +59,7 @@ pub use resource::{
     Addressing, MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, OperationType, Repeatability, RequestPath,
     ResourceLink, ResourceType, Rid, check_id,
 };
+pub use routing_map::{RoutedRange, RoutingMap, RoutingMapError};
 pub use session::{PartitionSessionToken, SessionToken, VectorSessionToken};
 pub use status::CosmosStatus;
 pub use throughput::ThroughputProperties;

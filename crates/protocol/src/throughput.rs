@@ -1,6 +1,6 @@
 //! Provisioned throughput: what a database or container is given, as the caller states it.
 //!
-//! How it travels (two creation headers, or an offer resource) is not here.
+//! How it travels (two creation headers, or a resource of its own) is in [`Offer`](crate::Offer).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,0 +1,242 @@
+//! Batches: several operations on one partition key, in one request.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+
+use super::patch::PatchDocument;
+use crate::error::{Error, ErrorKind, Result};
+use crate::etag::Etag;
+use crate::partition_key::PartitionKey;
+use crate::resource::OperationType;
+use crate::status::CosmosStatus;
+use crate::wire::wire_enum;
+
+/// The most operations of one batch.
+pub const MAX_BATCH_OPERATIONS: usize = 100;
+
+/// The most bytes of one batch.
+pub const MAX_BATCH_BYTES: usize = 2 * 1024 * 1024;
+
+/// One operation of a batch. Its body stays as it was written.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchOperation {
+    /// What to do.
+    pub operation_type: BatchOperationType,
+    /// The item; not for a create or upsert, whose body says it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The key of the item, where the batch is addressed to a range: a JSON array inside a string.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "key_in_text")]
+    pub partition_key: Option<PartitionKey>,
+    /// The item, or the patch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_body: Option<Box<RawValue>>,
+    /// The version the item must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_match: Option<Etag>,
+    /// The version the item must not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub if_none_match: Option<Etag>,
+    /// Anything else the sender put in.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl BatchOperation {
+    /// An operation without item, body or condition.
+    pub fn new(operation_type: BatchOperationType) -> Self {
+        Self {
+            operation_type,
+            id: None,
+            partition_key: None,
+            resource_body: None,
+            if_match: None,
+            if_none_match: None,
+            other: Map::new(),
+        }
+    }
+
+    /// Whether doing it twice leaves the data as doing it once would; see
+    /// [`PatchDocument::is_repeatable`] for patches.
+    pub fn is_repeatable(&self) -> bool {
+        match self.operation_type {
+            BatchOperationType::Patch => self
+                .resource_body
+                .as_ref()
+                .and_then(|body| PatchDocument::from_json(body.get().as_bytes()).ok())
+                .is_some_and(|patch| patch.is_repeatable()),
+            BatchOperationType::Create
+            | BatchOperationType::Upsert
+            | BatchOperationType::Replace
+            | BatchOperationType::Read
+            | BatchOperationType::Delete => true,
+        }
+    }
+}
+
+wire_enum! {
+    /// What an operation of a batch does.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum BatchOperationType: "batch operation" {
+        /// Create an item.
+        Create = "Create",
+        /// Create or replace an item.
+        Upsert = "Upsert",
+        /// Replace an item.
+        Replace = "Replace",
+        /// Read an item.
+        Read = "Read",
+        /// Delete an item.
+        Delete = "Delete",
+        /// Change parts of an item.
+        Patch = "Patch",
+    }
+}
+
+impl From<BatchOperationType> for OperationType {
+    fn from(operation: BatchOperationType) -> Self {
+        match operation {
+            BatchOperationType::Create => Self::Create,
+            BatchOperationType::Upsert => Self::Upsert,
+            BatchOperationType::Replace => Self::Replace,
+            BatchOperationType::Read => Self::Read,
+            BatchOperationType::Delete => Self::Delete,
+            BatchOperationType::Patch => Self::Patch,
+        }
+    }
+}
+
+/// Reads the body of a batch; refuses an empty one and one beyond the limits.
+pub fn parse_batch(body: &[u8]) -> Result<Vec<BatchOperation>> {
+    let refuse = |why: String| Err(Error::new(ErrorKind::Batch, why));
+    if body.len() > MAX_BATCH_BYTES {
+        return refuse(format!(
+            "the batch is {} bytes long: it may have at most {MAX_BATCH_BYTES}",
+            body.len()
+        ));
+    }
+    let operations: Vec<BatchOperation> = match serde_json::from_slice(body) {
+        Ok(operations) => operations,
+        Err(error) => {
+            return refuse(format!(
+                "the body is not a batch: {error}; expected [{{\"operationType\": \"Create\", \"resourceBody\": {{}}}}]"
+            ));
+        }
+    };
+    match operations.len() {
+        1..=MAX_BATCH_OPERATIONS => Ok(operations),
+        count => refuse(format!("a batch has 1 to {MAX_BATCH_OPERATIONS} operations, not {count}")),
+    }
+}
+
+/// The outcome of one operation of a batch.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BatchResult {
+    /// The HTTP code.
+    pub status_code: u16,
+    /// The sub-status, if any.
+    #[serde(rename = "substatusCode", default, skip_serializing_if = "Option::is_none")]
+    pub sub_status_code: Option<u32>,
+    /// The charge, in request units.
+    #[serde(default)]
+    pub request_charge: f64,
+    /// The version of the item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub e_tag: Option<Etag>,
+    /// The item.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resource_body: Option<Box<RawValue>>,
+    /// How long to wait before trying again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_milliseconds: Option<u64>,
+    /// Anything else the service put in.
+    #[serde(flatten)]
+    pub other: Map<String, Value>,
+}
+
+impl BatchResult {
+    /// The status as one value.
+    pub fn status(&self) -> CosmosStatus {
+        CosmosStatus::with_sub_status(self.status_code, self.sub_status_code.unwrap_or_default())
+    }
+}
+
+/// A partition key as the JavaScript SDK writes it into a batch: as the text of its header.
+mod key_in_text {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use serde_json::Value;
+
+    use crate::partition_key::PartitionKey;
+
+    pub(super) fn serialize<S: Serializer>(
+        key: &Option<PartitionKey>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        key.as_ref().map(ToString::to_string).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+        deserializer: D,
+    ) -> Result<Option<PartitionKey>, D::Error> {
+        match Option::<Value>::deserialize(deserializer)? {
+            None => Ok(None),
+            Some(Value::String(text)) => text.parse().map(Some).map_err(serde::de::Error::custom),
+            Some(array) => {
+                PartitionKey::deserialize(array).map(Some).map_err(serde::de::Error::custom)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_round_trips_and_leaves_bodies_as_they_are() {
+        let body = r#"[{"operationType":"Create","resourceBody":{"id": "1",  "v":1.0}},{"operationType":"Delete","id":"2","ifMatch":"\"7\""},{"operationType":"Read","id":"3","partitionKey":"[\"b\"]"}]"#;
+        let operations = parse_batch(body.as_bytes()).unwrap();
+        assert_eq!(operations[0].resource_body.as_ref().unwrap().get(), r#"{"id": "1",  "v":1.0}"#);
+        assert_eq!(operations[2].partition_key, Some("b".into()));
+        assert_eq!(serde_json::to_string(&operations).unwrap(), body);
+    }
+
+    #[test]
+    fn a_batch_is_repeatable_unless_a_patch_in_it_is_not() {
+        let operation = |op: &str| {
+            let body = json!([{"operationType": "Patch", "id": "1", "resourceBody": {"operations": [{"op": op, "path": "/a", "value": 1}]}}]);
+            parse_batch(body.to_string().as_bytes()).unwrap().remove(0)
+        };
+        assert!(operation("set").is_repeatable());
+        assert!(!operation("incr").is_repeatable());
+        assert!(BatchOperation::new(BatchOperationType::Delete).is_repeatable());
+        assert!(!BatchOperation::new(BatchOperationType::Patch).is_repeatable());
+    }
+
+    #[test]
+    fn the_limits_of_a_batch_are_kept() {
+        let of =
+            |count| json!(vec![json!({"operationType": "Read", "id": "1"}); count]).to_string();
+        assert!(parse_batch(of(100).as_bytes()).is_ok());
+        for bad in [of(0), of(101), "{}".to_owned(), " ".repeat(MAX_BATCH_BYTES + 1)] {
+            assert_eq!(parse_batch(bad.as_bytes()).unwrap_err().kind(), ErrorKind::Batch);
+        }
+    }
+
+    #[test]
+    fn a_result_has_one_status() {
+        let result: BatchResult =
+            serde_json::from_str(r#"{"statusCode":412,"substatusCode":1110,"requestCharge":1.5}"#)
+                .unwrap();
+        assert_eq!(result.status(), CosmosStatus::PATCH_CONDITION_NOT_MET);
+        let json =
+            serde_json::to_string(&BatchResult { status_code: 424, ..BatchResult::default() })
+                .unwrap();
+        assert_eq!(json, r#"{"statusCode":424,"requestCharge":0.0}"#);
+    }
+}

@@ -1,0 +1,261 @@
+//! The headers of a response, read leniently.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+use http::header::ETAG;
+use http::{HeaderMap, HeaderName, StatusCode};
+
+use super::names;
+use crate::etag::Etag;
+use crate::partition_key::PartitionKeyRangeId;
+use crate::session::SessionToken;
+use crate::status::CosmosStatus;
+
+/// A view of the headers of a response. What is missing or garbled is `None`.
+#[derive(Clone, Copy, Debug)]
+pub struct ResponseHeaders<'a>(&'a HeaderMap);
+
+impl<'a> ResponseHeaders<'a> {
+    /// Reads these headers.
+    pub fn new(headers: &'a HeaderMap) -> Self {
+        Self(headers)
+    }
+
+    /// The status code together with the sub-status.
+    pub fn status(&self, code: StatusCode) -> CosmosStatus {
+        CosmosStatus::with_sub_status(
+            code.as_u16(),
+            self.parsed(&names::SUB_STATUS).unwrap_or_default(),
+        )
+    }
+
+    /// The id of the request, as the service noted it.
+    pub fn activity_id(&self) -> Option<&'a str> {
+        self.text(&names::ACTIVITY_ID)
+    }
+
+    /// The charge in request units.
+    pub fn request_charge(&self) -> Option<f64> {
+        self.parsed(&names::REQUEST_CHARGE).filter(|charge: &f64| charge.is_finite())
+    }
+
+    /// The session token.
+    pub fn session_token(&self) -> Option<SessionToken> {
+        self.parsed(&names::SESSION_TOKEN)
+    }
+
+    /// The version of the resource, or the cursor of a change feed.
+    pub fn etag(&self) -> Option<Etag> {
+        self.parsed(&ETAG)
+    }
+
+    /// Where the next page begins; `None` after the last.
+    pub fn continuation(&self) -> Option<&'a str> {
+        self.text(&names::CONTINUATION).filter(|text| !text.is_empty())
+    }
+
+    /// The items of the page.
+    pub fn item_count(&self) -> Option<u32> {
+        self.parsed(&names::ITEM_COUNT)
+    }
+
+    /// How long to wait before trying again.
+    pub fn retry_after(&self) -> Option<Duration> {
+        self.milliseconds(&names::RETRY_AFTER_MS)
+    }
+
+    /// How long the service took.
+    pub fn request_duration(&self) -> Option<Duration> {
+        self.milliseconds(&names::REQUEST_DURATION_MS)
+    }
+
+    /// The partition range that answered.
+    pub fn partition_key_range_id(&self) -> Option<PartitionKeyRangeId> {
+        self.parsed(&names::PARTITION_KEY_RANGE_ID)
+    }
+
+    /// The partition, as the service calls it.
+    pub fn internal_partition_id(&self) -> Option<&'a str> {
+        self.text(&names::INTERNAL_PARTITION_ID)
+    }
+
+    /// The physical partition.
+    pub fn physical_partition_id(&self) -> Option<&'a str> {
+        self.text(&names::PHYSICAL_PARTITION_ID)
+    }
+
+    /// The sequence number of the partition; like all of them, negative for none.
+    pub fn lsn(&self) -> Option<i64> {
+        self.parsed(&names::LSN)
+    }
+
+    /// The sequence number of the item.
+    pub fn item_lsn(&self) -> Option<i64> {
+        self.parsed(&names::ITEM_LSN)
+    }
+
+    /// The region's own sequence number of the partition.
+    pub fn local_lsn(&self) -> Option<i64> {
+        self.parsed(&names::LOCAL_LSN)
+    }
+
+    /// The region's own sequence number of the item.
+    pub fn item_local_lsn(&self) -> Option<i64> {
+        self.parsed(&names::ITEM_LOCAL_LSN)
+    }
+
+    /// What every region has.
+    pub fn global_committed_lsn(&self) -> Option<i64> {
+        self.parsed(&names::GLOBAL_COMMITTED_LSN)
+    }
+
+    /// What a quorum of replicas has.
+    pub fn quorum_acked_lsn(&self) -> Option<i64> {
+        self.parsed(&names::QUORUM_ACKED_LSN)
+    }
+
+    /// What a quorum of the region's replicas has.
+    pub fn quorum_acked_local_lsn(&self) -> Option<i64> {
+        self.parsed(&names::QUORUM_ACKED_LOCAL_LSN)
+    }
+
+    /// How many regions replicate the partition.
+    pub fn number_of_read_regions(&self) -> Option<u32> {
+        self.parsed(&names::NUMBER_OF_READ_REGIONS)
+    }
+
+    /// The container, by names: `dbs/shop/colls/orders`.
+    pub fn owner_full_name(&self) -> Option<&'a str> {
+        self.text(&names::OWNER_FULL_NAME)
+    }
+
+    /// The container, by RID.
+    pub fn owner_id(&self) -> Option<&'a str> {
+        self.text(&names::OWNER_ID)
+    }
+
+    /// Whether a change of throughput is still under way.
+    pub fn is_offer_replace_pending(&self) -> bool {
+        self.flag(&names::OFFER_REPLACE_PENDING)
+    }
+
+    /// Whether a deletion by partition key is still under way.
+    pub fn is_partition_key_delete_pending(&self) -> bool {
+        self.flag(&names::IS_PARTITION_KEY_DELETE_PENDING)
+    }
+
+    /// Whether the write may still lose to another region's.
+    pub fn has_tentative_writes(&self) -> bool {
+        self.flag(&names::ALLOW_TENTATIVE_WRITES)
+    }
+
+    /// How far a new indexing policy is applied, in percent.
+    pub fn index_transformation_progress(&self) -> Option<i32> {
+        self.parsed(&names::INDEX_TRANSFORMATION_PROGRESS)
+    }
+
+    /// Which indexes a query used: JSON in base64.
+    pub fn index_utilization(&self) -> Option<&'a str> {
+        self.text(&names::INDEX_UTILIZATION)
+    }
+
+    /// How a query spent its time: each measure and its value.
+    pub fn query_metrics(&self) -> impl Iterator<Item = (&'a str, f64)> + use<'a> {
+        let text = self.text(&names::QUERY_METRICS).unwrap_or_default();
+        text.split(';').filter_map(|part| {
+            let (name, value) = part.split_once('=')?;
+            Some((name.trim(), value.trim().parse().ok()?))
+        })
+    }
+
+    /// Any header as text.
+    pub fn text(&self, name: &HeaderName) -> Option<&'a str> {
+        self.0.get(name)?.to_str().ok()
+    }
+
+    fn parsed<T: FromStr>(&self, name: &HeaderName) -> Option<T> {
+        self.text(name)?.trim().parse().ok()
+    }
+
+    fn milliseconds(&self, name: &HeaderName) -> Option<Duration> {
+        let milliseconds: f64 = self.parsed(name)?;
+        Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
+    }
+
+    /// The service writes `True` and `true` by turns.
+    fn flag(&self, name: &HeaderName) -> bool {
+        self.text(name).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(entries: &[(HeaderName, &'static str)]) -> HeaderMap {
+        entries
+            .iter()
+            .map(|(name, value)| (name.clone(), HeaderValue::from_static(value)))
+            .collect()
+    }
+
+    #[test]
+    fn an_answer_is_read_as_values() {
+        let map = headers(&[
+            (names::REQUEST_CHARGE, "2.86"),
+            (names::SUB_STATUS, "1002"),
+            (names::RETRY_AFTER_MS, "1500"),
+            (names::REQUEST_DURATION_MS, "0.25"),
+            (names::LSN, "-1"),
+            (names::ITEM_COUNT, "12"),
+            (names::OFFER_REPLACE_PENDING, "True"),
+            (names::SESSION_TOKEN, "0:-1#12"),
+            (names::PARTITION_KEY_RANGE_ID, "7"),
+            (ETAG, "\"0-1\""),
+        ]);
+        let response = ResponseHeaders::new(&map);
+        assert_eq!(response.request_charge(), Some(2.86));
+        assert_eq!(
+            response.status(StatusCode::NOT_FOUND),
+            CosmosStatus::READ_SESSION_NOT_AVAILABLE
+        );
+        assert_eq!(response.retry_after(), Some(Duration::from_millis(1500)));
+        assert_eq!(response.request_duration(), Some(Duration::from_micros(250)));
+        assert_eq!(response.lsn(), Some(-1));
+        assert_eq!(response.item_count(), Some(12));
+        assert!(response.is_offer_replace_pending());
+        assert_eq!(response.session_token(), "0:-1#12".parse().ok());
+        assert_eq!(response.partition_key_range_id(), Some(7.into()));
+        assert_eq!(response.etag(), Etag::new("\"0-1\"").ok());
+    }
+
+    #[test]
+    fn what_is_missing_or_garbled_is_none() {
+        let map = headers(&[
+            (names::REQUEST_CHARGE, "NaN"),
+            (names::RETRY_AFTER_MS, "-5"),
+            (names::LSN, "x"),
+            (names::CONTINUATION, ""),
+        ]);
+        let response = ResponseHeaders::new(&map);
+        assert_eq!(response.request_charge(), None);
+        assert_eq!(response.retry_after(), None);
+        assert_eq!(response.lsn(), None);
+        assert_eq!(response.continuation(), None);
+        assert_eq!(response.item_lsn(), None);
+        assert_eq!(response.status(StatusCode::OK), CosmosStatus::OK);
+    }
+
+    #[test]
+    fn query_metrics_are_pairs() {
+        let map = headers(&[(
+            names::QUERY_METRICS,
+            "totalExecutionTimeInMs=33.67;retrievedDocumentCount=2;odd",
+        )]);
+        let metrics: Vec<_> = ResponseHeaders::new(&map).query_metrics().collect();
+        assert_eq!(metrics, [("totalExecutionTimeInMs", 33.67), ("retrievedDocumentCount", 2.0)]);
+    }
+}
