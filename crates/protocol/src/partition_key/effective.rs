@@ -88,7 +88,7 @@ impl EffectivePartitionKey {
 
 impl PartialEq for EffectivePartitionKey {
     fn eq(&self, other: &Self) -> bool {
-        self.significant() == other.significant()
+        self.cmp(other) == Ordering::Equal
     }
 }
 
@@ -108,7 +108,15 @@ impl PartialOrd for EffectivePartitionKey {
 
 impl Ord for EffectivePartitionKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.significant().cmp(other.significant())
+        let (ours, theirs) = (self.as_bytes(), other.as_bytes());
+        let common = ours.len().min(theirs.len());
+        let is_more = |tail: &[u8]| tail.iter().any(|byte| *byte != 0);
+        // Lookups compare hashes of one length, which differ early; the tails hardly ever matter.
+        match ours[..common].cmp(&theirs[..common]) {
+            Ordering::Equal if is_more(&ours[common..]) => Ordering::Greater,
+            Ordering::Equal if is_more(&theirs[common..]) => Ordering::Less,
+            decided => decided,
+        }
     }
 }
 

@@ -14,13 +14,12 @@ pub const MAX_ITEM_ID_BYTES: usize = 1023;
 pub const MAX_NAME_CHARS: usize = 255;
 
 /// What cannot stand for itself in a path. `@`, `+` and `=` can, and must: one gateway compares
-/// paths byte by byte.
+/// paths byte by byte. A slash is never part of an id.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')
     .add(b'"')
     .add(b'#')
     .add(b'%')
-    .add(b'/')
     .add(b'<')
     .add(b'>')
     .add(b'?')
@@ -59,7 +58,7 @@ pub fn check_id(kind: ResourceType, id: &str) -> Result<()> {
     }
 }
 
-/// The id as a path segment.
+/// An id or a whole link as it stands in a path.
 pub(super) fn encode(id: &str) -> impl Iterator<Item = &str> {
     utf8_percent_encode(id, ENCODED)
 }

@@ -64,6 +64,26 @@ impl RequestPath {
         self.feed.is_some()
     }
 
+    /// The encoded path in one allocation; the same text as `Display`.
+    pub fn encode(&self) -> String {
+        // Names that need no encoding are by far the most.
+        let mut path = String::with_capacity(self.link.as_str().len() + 16);
+        self.write(&mut path).unwrap_or_default(); // A string takes all.
+        path
+    }
+
+    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
+        if !self.link.as_str().is_empty() {
+            f.write_str("/")?;
+            id::encode(self.link.as_str()).try_for_each(|piece| f.write_str(piece))?;
+        }
+        match self.feed {
+            Some(kind) => write!(f, "/{}", kind.path_segment()),
+            None if self.link.as_str().is_empty() => f.write_str("/"),
+            None => Ok(()),
+        }
+    }
+
     /// The link that enters the signature: as it stands for names, the lower-case RID of the
     /// resource (or of the parent of a feed) for RIDs.
     pub fn signed_link(&self) -> Cow<'_, str> {
@@ -82,17 +102,7 @@ impl From<ResourceLink> for RequestPath {
 
 impl fmt::Display for RequestPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if !self.link.as_str().is_empty() {
-            for segment in self.link.as_str().split('/') {
-                f.write_str("/")?;
-                id::encode(segment).try_for_each(|piece| f.write_str(piece))?;
-            }
-        }
-        match self.feed {
-            Some(kind) => write!(f, "/{}", kind.path_segment()),
-            None if self.link.as_str().is_empty() => f.write_str("/"),
-            None => Ok(()),
-        }
+        self.write(f)
     }
 }
 
