@@ -152,9 +152,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_connection_string_reads_back(host in "[a-z][a-z0-9-]{0,20}", port: u16, secret in prop::collection::vec(any::<u8>(), 1..80), name in "[A-Z][a-z]{3,9}", value in "[a-zA-Z0-9=_-]{0,20}") {
+        fn a_connection_string_reads_back(
+            host in "[a-z][a-z0-9-]{0,20}",
+            port: u16,
+            secret in prop::collection::vec(any::<u8>(), 1..80),
+            name in "[A-Z][a-z]{3,9}",
+            value in "[a-zA-Z0-9=_-]{0,20}",
+        ) {
             use base64::Engine as _;
-            prop_assume!(!name.starts_with("Account"));
             let key = base64::engine::general_purpose::STANDARD.encode(secret);
             let text = format!("AccountEndpoint=https://{host}:{port}/;AccountKey={key};{name}={value};");
             let parsed: ConnectionString = text.parse().unwrap();

@@ -36,6 +36,8 @@ pub enum ErrorKind {
     PartitionKey,
     /// The hexadecimal form of an effective partition key, or a range of them.
     EffectivePartitionKey,
+    /// The id of a partition range.
+    PartitionKeyRangeId,
     /// A session token.
     SessionToken,
     /// An id or name of a resource.

@@ -3,6 +3,35 @@
 //! Nothing here performs I/O, reads a clock or waits. Parsing never panics, whatever the input;
 //! what is refused is refused with a sentence that says what was expected. Decisions (where to
 //! send a request, when to repeat it, what to answer) belong to the crates that use these words.
+//!
+//! ```
+//! use sidereal_protocol::{PartitionKey, PartitionKeyDefinition, PartitionKeyRange, RoutingMap};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // A container of orders, by tenant and user, in four partition ranges.
+//! let definition = PartitionKeyDefinition::new(["/tenant", "/user"])?;
+//! let ranges = definition.even_ranges(4).into_iter().zip(0u32..).map(|(range, id)| {
+//!     PartitionKeyRange::new(id.into(), range.min().clone(), range.max().clone())
+//! });
+//! let map = RoutingMap::build(ranges)?;
+//!
+//! // One user's orders are in one range; the header says which key is meant.
+//! let key = PartitionKey::from(("contoso", 42));
+//! let place = definition.effective_key(&key)?;
+//! assert!(map.at(&place).range().contains(&place));
+//! assert_eq!(key.to_header(), r#"["contoso",42]"#);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! | to learn about | start at |
+//! |---|---|
+//! | partition keys and where they fall | [`PartitionKeyDefinition`], [`RoutingMap`] |
+//! | what a request is about | [`RequestPath`], [`ResourceType`], [`OperationType`] |
+//! | what an answer means | [`CosmosStatus`], [`headers::ResponseHeaders`] |
+//! | who may ask | [`AccountKey`], [`AuthorizationToken`], [`ConnectionString`] |
+//! | what a session has seen | [`SessionToken`] |
+//! | bodies | [`AccountProperties`], [`ContainerProperties`], [`Feed`], [`QueryRequest`], [`PatchDocument`] |
 
 mod auth;
 mod body;

@@ -121,7 +121,8 @@ pub fn parse_batch(body: &[u8]) -> Result<Vec<BatchOperation>> {
         Ok(operations) => operations,
         Err(error) => {
             return refuse(format!(
-                "the body is not a batch: {error}; expected [{{\"operationType\": \"Create\", \"resourceBody\": {{}}}}]"
+                "the body is not a batch: {error}; \
+                 expected [{{\"operationType\": \"Create\", \"resourceBody\": {{}}}}]"
             ));
         }
     };
@@ -199,7 +200,12 @@ mod tests {
 
     #[test]
     fn a_batch_round_trips_and_leaves_bodies_as_they_are() {
-        let body = r#"[{"operationType":"Create","resourceBody":{"id": "1",  "v":1.0}},{"operationType":"Delete","id":"2","ifMatch":"\"7\""},{"operationType":"Read","id":"3","partitionKey":"[\"b\"]"}]"#;
+        let body = [
+            r#"[{"operationType":"Create","resourceBody":{"id": "1",  "v":1.0}}"#,
+            r#"{"operationType":"Delete","id":"2","ifMatch":"\"7\""}"#,
+            r#"{"operationType":"Read","id":"3","partitionKey":"[\"b\"]"}]"#,
+        ]
+        .join(",");
         let operations = parse_batch(body.as_bytes()).unwrap();
         assert_eq!(operations[0].resource_body.as_ref().unwrap().get(), r#"{"id": "1",  "v":1.0}"#);
         assert_eq!(operations[2].partition_key, Some("b".into()));
@@ -209,7 +215,8 @@ mod tests {
     #[test]
     fn a_batch_is_repeatable_unless_a_patch_in_it_is_not() {
         let operation = |op: &str| {
-            let body = json!([{"operationType": "Patch", "id": "1", "resourceBody": {"operations": [{"op": op, "path": "/a", "value": 1}]}}]);
+            let body = json!([{"operationType": "Patch", "id": "1",
+                "resourceBody": {"operations": [{"op": op, "path": "/a", "value": 1}]}}]);
             parse_batch(body.to_string().as_bytes()).unwrap().remove(0)
         };
         assert!(operation("set").is_repeatable());

@@ -73,7 +73,8 @@ mod tests {
     fn an_envelope_round_trips() {
         let json = json!({
             "current": {"id": "1"}, "previous": {"id": "1", "v": 0},
-            "metadata": {"operationType": "replace", "lsn": 12, "crts": 1_700_000_000, "previousImageLSN": 9, "timeToLiveExpired": false, "newer": 1},
+            "metadata": {"operationType": "replace", "lsn": 12, "crts": 1_700_000_000,
+                "previousImageLSN": 9, "timeToLiveExpired": false, "newer": 1},
         });
         let change: ChangeFeedItem = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(change.metadata.operation_type, Some(ChangeFeedOperation::Replace));
@@ -83,7 +84,8 @@ mod tests {
     #[test]
     fn a_deletion_has_no_current_item() {
         let change: ChangeFeedItem = serde_json::from_value(json!({
-            "metadata": {"operationType": "delete", "lsn": 3, "id": "1", "partitionKey": {"pk": "a"}, "timeToLiveExpired": true},
+            "metadata": {"operationType": "delete", "lsn": 3, "id": "1",
+                "partitionKey": {"pk": "a"}, "timeToLiveExpired": true},
         }))
         .unwrap();
         assert_eq!(change.current, None);

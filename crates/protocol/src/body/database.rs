@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn a_database_round_trips() {
-        let json = json!({"id": "shop", "_rid": "qYcAAA==", "_self": "dbs/qYcAAA==/", "_etag": "\"1\"", "_ts": 1, "_colls": "colls/", "_users": "users/"});
+        let json = json!({"id": "shop", "_rid": "qYcAAA==", "_self": "dbs/qYcAAA==/",
+            "_etag": "\"1\"", "_ts": 1, "_colls": "colls/", "_users": "users/"});
         let database: DatabaseProperties = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(database.system.rid.as_deref(), Some("qYcAAA=="));
         assert_eq!(serde_json::to_value(database).unwrap(), json);

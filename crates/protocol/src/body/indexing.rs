@@ -141,10 +141,13 @@ mod tests {
     #[test]
     fn a_policy_round_trips_with_every_kind_of_index() {
         let json = json!({
-            "automatic": false, "indexingMode": "none", "includedPaths": [], "excludedPaths": [{"path": "/*"}],
+            "automatic": false, "indexingMode": "none", "includedPaths": [],
+                "excludedPaths": [{"path": "/*"}],
             "spatialIndexes": [{"path": "/where/?", "types": ["Point", "Polygon"]}],
-            "compositeIndexes": [[{"path": "/a", "order": "ascending"}, {"path": "/b", "order": "descending"}]],
-            "vectorIndexes": [{"path": "/v", "type": "diskANN", "quantizationByteSize": 96, "vectorIndexShardKey": ["/t"]}],
+            "compositeIndexes": [[{"path": "/a", "order": "ascending"}, {"path": "/b",
+                "order": "descending"}]],
+            "vectorIndexes": [{"path": "/v", "type": "diskANN", "quantizationByteSize": 96,
+                "vectorIndexShardKey": ["/t"]}],
             "fullTextIndexes": [{"path": "/text"}],
             "newer": 1,
         });
@@ -155,7 +158,8 @@ mod tests {
 
     #[test]
     fn paths_of_early_days_keep_their_kinds_of_index() {
-        let json = json!({"path": "/a/?", "indexes": [{"kind": "Range", "dataType": "Number", "precision": -1}]});
+        let json = json!({"path": "/a/?", "indexes": [{"kind": "Range", "dataType": "Number",
+            "precision": -1}]});
         let path: IndexingPath = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(serde_json::to_value(path).unwrap(), json);
     }

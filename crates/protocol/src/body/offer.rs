@@ -134,7 +134,9 @@ impl AutopilotSettings {
     /// Reads the header a database or container is created with.
     pub fn from_header(text: &str) -> Result<Self> {
         serde_json::from_str(text).map_err(|error| {
-            let message = format!("the autoscale settings are not valid: {error}; expected {{\"maxThroughput\": 4000}}");
+            let message = format!(
+                "the autoscale settings are not valid: {error}; expected {{\"maxThroughput\": 4000}}"
+            );
             Error::new(ErrorKind::Throughput, message)
         })
     }
@@ -148,7 +150,8 @@ mod tests {
 
     fn offer(content: Value) -> Offer {
         serde_json::from_value(json!({
-            "id": "NwJh", "resource": "dbs/qYcAAA==/colls/qYcAAPEvJBQ=/", "offerType": "Invalid", "offerVersion": "V2",
+            "id": "NwJh", "resource": "dbs/qYcAAA==/colls/qYcAAPEvJBQ=/",
+                "offerType": "Invalid", "offerVersion": "V2",
             "offerResourceId": "qYcAAPEvJBQ=", "content": content, "_rid": "NwJh", "newer": 1,
         }))
         .unwrap()
@@ -165,7 +168,8 @@ mod tests {
             json["content"],
             json!({
                 "offerIsRUPerMinuteThroughputEnabled": false,
-                "offerAutopilotSettings": {"maxThroughput": 4000, "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 10}}},
+                "offerAutopilotSettings": {"maxThroughput": 4000,
+                    "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 10}}},
             })
         );
         assert_eq!(json["newer"], 1);

@@ -88,8 +88,10 @@ mod tests {
     fn a_range_round_trips() {
         let json = json!({
             "id": "1", "minInclusive": "05C1DFFFFFFFFC", "maxExclusive": "FF", "status": "online",
-            "throughputFraction": 0.5, "parents": ["0"], "ridPrefix": 1, "_lsn": 12, "_rid": "qYcAAPEvJBQCAAAAAAAAUA==",
-            "_self": "dbs/qYcAAA==/colls/qYcAAPEvJBQ=/pkranges/qYcAAPEvJBQCAAAAAAAAUA==/", "_etag": "\"1\"", "_ts": 7, "newer": [],
+            "throughputFraction": 0.5, "parents": ["0"], "ridPrefix": 1, "_lsn": 12,
+                "_rid": "qYcAAPEvJBQCAAAAAAAAUA==",
+            "_self": "dbs/qYcAAA==/colls/qYcAAPEvJBQ=/pkranges/qYcAAPEvJBQCAAAAAAAAUA==/",
+                "_etag": "\"1\"", "_ts": 7, "newer": [],
         });
         let range: PartitionKeyRange = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(serde_json::to_value(range).unwrap(), json);

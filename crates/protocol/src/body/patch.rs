@@ -79,7 +79,8 @@ impl PatchDocument {
     pub fn from_json(body: &[u8]) -> Result<Self> {
         let document: Self = serde_json::from_slice(body).map_err(|error| {
             let message = format!(
-                "the body is not a patch: {error}; expected {{\"operations\": [{{\"op\": \"set\", \"path\": \"/a\", \"value\": 1}}]}}"
+                "the body is not a patch: {error}; \
+                 expected {{\"operations\": [{{\"op\": \"set\", \"path\": \"/a\", \"value\": 1}}]}}"
             );
             Error::new(ErrorKind::Patch, message)
         })?;

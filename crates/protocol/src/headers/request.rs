@@ -71,10 +71,12 @@ impl<'a> RequestHeaders<'a> {
         match self.text(&names::READ_KEY_TYPE)? {
             Some(kind) if kind.eq_ignore_ascii_case(names::EFFECTIVE_PARTITION_KEY_RANGE) => {}
             found => {
-                return Err(self.refusal(
-                    &names::READ_KEY_TYPE,
-                    format!("\"{}\" does not go with a range of keys: expected EffectivePartitionKeyRange", found.unwrap_or_default()),
-                ));
+                let found = found.unwrap_or_default();
+                let why = format!(
+                    "\"{found}\" does not go with a range of keys: \
+                     expected EffectivePartitionKeyRange"
+                );
+                return Err(self.refusal(&names::READ_KEY_TYPE, why));
             }
         }
         let range = EffectivePartitionKeyRange::new(

@@ -104,7 +104,8 @@ pub enum PartitionKeyVersion {
     V2,
 }
 
-/// Reads comma-separated paths, as a setting or a command line gives them.
+/// Reads comma-separated paths, as a setting or a command line gives them; a path with a comma in
+/// it needs the JSON form.
 impl FromStr for PartitionKeyDefinition {
     type Err = Error;
 

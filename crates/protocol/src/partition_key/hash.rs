@@ -15,13 +15,23 @@ use crate::error::{Error, ErrorKind, Result};
 /// Strings enter the version 1 hash with at most this many UTF-16 units.
 const V1_LONGEST_STRING: usize = 100;
 
+/// The byte each component begins with, in the hash and in the sortable form.
 mod tag {
-    pub(super) const UNDEFINED: u8 = 0x00;
-    pub(super) const NULL: u8 = 0x01;
-    pub(super) const FALSE: u8 = 0x02;
-    pub(super) const TRUE: u8 = 0x03;
+    use super::PartitionKeyValue;
+
     pub(super) const NUMBER: u8 = 0x05;
     pub(super) const STRING: u8 = 0x08;
+
+    pub(super) fn of(component: &PartitionKeyValue) -> u8 {
+        match component {
+            PartitionKeyValue::Undefined => 0x00,
+            PartitionKeyValue::Null => 0x01,
+            PartitionKeyValue::Bool(false) => 0x02,
+            PartitionKeyValue::Bool(true) => 0x03,
+            PartitionKeyValue::Number(_) => NUMBER,
+            PartitionKeyValue::String(_) => STRING,
+        }
+    }
 }
 
 impl PartitionKeyDefinition {
@@ -104,34 +114,40 @@ fn with_encoded<T>(
     hash: impl FnOnce(&[u8]) -> T,
 ) -> T {
     const ON_STACK: usize = 256;
-    if let [PartitionKeyValue::String(text)] = components
-        && text.len() + 2 <= ON_STACK
-    {
-        let mut buffer = [0; ON_STACK];
-        buffer[0] = tag::STRING;
-        buffer[1..=text.len()].copy_from_slice(text.as_bytes());
-        buffer[text.len() + 1] = terminator;
-        return hash(&buffer[..text.len() + 2]);
-    }
-    let mut buffer = Vec::new();
+    let size = components.iter().map(encoded_size).sum();
+    let (mut stack, mut heap) = ([0; ON_STACK], Vec::new());
+    let buffer = if size <= ON_STACK {
+        &mut stack[..size]
+    } else {
+        heap.resize(size, 0);
+        &mut heap[..]
+    };
+    let mut filled = 0;
+    let mut put = |bytes: &[u8]| {
+        buffer[filled..filled + bytes.len()].copy_from_slice(bytes);
+        filled += bytes.len();
+    };
     for component in components {
+        put(&[tag::of(component)]);
         match component {
-            PartitionKeyValue::Undefined => buffer.push(tag::UNDEFINED),
-            PartitionKeyValue::Null => buffer.push(tag::NULL),
-            PartitionKeyValue::Bool(false) => buffer.push(tag::FALSE),
-            PartitionKeyValue::Bool(true) => buffer.push(tag::TRUE),
-            PartitionKeyValue::Number(number) => {
-                buffer.push(tag::NUMBER);
-                buffer.extend_from_slice(&number.get().to_le_bytes());
-            }
+            PartitionKeyValue::Number(number) => put(&number.get().to_le_bytes()),
             PartitionKeyValue::String(text) => {
-                buffer.push(tag::STRING);
-                buffer.extend_from_slice(text.as_bytes());
-                buffer.push(terminator);
+                put(text.as_bytes());
+                put(&[terminator]);
+            }
+            PartitionKeyValue::Undefined | PartitionKeyValue::Null | PartitionKeyValue::Bool(_) => {
             }
         }
     }
-    hash(&buffer)
+    hash(buffer)
+}
+
+fn encoded_size(component: &PartitionKeyValue) -> usize {
+    match component {
+        PartitionKeyValue::Undefined | PartitionKeyValue::Null | PartitionKeyValue::Bool(_) => 1,
+        PartitionKeyValue::Number(_) => 1 + size_of::<f64>(),
+        PartitionKeyValue::String(text) => 1 + text.len() + 1,
+    }
 }
 
 /// Cuts a string to what version 1 looks at. Half a surrogate pair at the cut becomes U+FFFD.
@@ -160,10 +176,9 @@ fn truncate(component: &PartitionKeyValue) -> PartitionKeyValue {
 
 fn push_sortable(bytes: &mut Vec<u8>, component: &PartitionKeyValue) {
     match component {
-        PartitionKeyValue::Undefined => bytes.push(tag::UNDEFINED),
-        PartitionKeyValue::Null => bytes.push(tag::NULL),
-        PartitionKeyValue::Bool(false) => bytes.push(tag::FALSE),
-        PartitionKeyValue::Bool(true) => bytes.push(tag::TRUE),
+        PartitionKeyValue::Undefined | PartitionKeyValue::Null | PartitionKeyValue::Bool(_) => {
+            bytes.push(tag::of(component));
+        }
         PartitionKeyValue::Number(number) => push_number(bytes, number.get()),
         PartitionKeyValue::String(text) => {
             // Each byte is raised by one so that the zero at the end sorts before any of them.

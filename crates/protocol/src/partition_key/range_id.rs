@@ -37,7 +37,7 @@ impl FromStr for PartitionKeyRangeId {
                 "\"{}\" is not a partition range id: expected one such as 0",
                 excerpt(text).escape_debug()
             );
-            return Err(Error::new(ErrorKind::EffectivePartitionKey, message));
+            return Err(Error::new(ErrorKind::PartitionKeyRangeId, message));
         }
         Ok(Self(Text::from(text)))
     }

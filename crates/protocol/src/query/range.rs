@@ -173,7 +173,8 @@ mod tests {
     fn both_forms_round_trip() {
         for json in [
             json!({"min": "05C1", "max": "FF", "isMinInclusive": true, "isMaxInclusive": true}),
-            json!({"min": [], "max": [{"type": "Infinity"}], "isMinInclusive": true, "isMaxInclusive": false}),
+            json!({"min": [], "max": [{"type": "Infinity"}], "isMinInclusive": true,
+                "isMaxInclusive": false}),
             json!({"min": ["a", null], "max": ["b", {}], "isMinInclusive": false, "isMaxInclusive": false}),
         ] {
             assert_eq!(serde_json::to_value(range(json.clone())).unwrap(), json);

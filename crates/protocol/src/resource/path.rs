@@ -227,7 +227,11 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_unicode_name_survives_the_path(database in "[^/\\\\?#]{1,60}", container in "[^/\\\\?#]{1,60}", item in "[^/\\\\?#]{1,200}") {
+        fn any_unicode_name_survives_the_path(
+            database in "[^/\\\\?#]{1,60}",
+            container in "[^/\\\\?#]{1,60}",
+            item in "[^/\\\\?#]{1,200}",
+        ) {
             let link = ResourceLink::container(&database, &container).and_then(|link| link.item(&item));
             prop_assume!(link.is_ok());
             let path = RequestPath::of(link.unwrap());

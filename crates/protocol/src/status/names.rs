@@ -3,8 +3,9 @@
 //! Several numbers are reused under different HTTP codes, so a row names the code it belongs to;
 //! `0` stands for any code without a row of its own. Sorted by sub-status, then by code.
 //!
-//! The service and its proxy use numbers up to 13012 and 65535. Those from 10001 on are made by
-//! client libraries: other vendors' (10xxx, 20xxx, 21xxx), for recognition in logs, and ours (31xxx).
+//! The service uses numbers up to 9003 and 65535, its proxy for thin clients 13xxx. Clients make up
+//! the rest: 10xxx, 20xxx and 21xxx are other libraries', here for recognition in logs; 31xxx are
+//! ours.
 
 /// (sub-status, HTTP code or 0, name).
 pub(super) const NAMES: &[(u32, u16, &str)] = &[
