@@ -1,0 +1,215 @@
+//! The account: what it was told to be, and the way of a request through it.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{HeaderValue, Request, Response, StatusCode};
+use sidereal_protocol::{
+    AccountKey, AuthorizationError, AuthorizationToken, ConsistencyLevel, CosmosStatus,
+    DATE_WINDOW, RegionName, RequestPath, check_date,
+};
+
+use sidereal_protocol::headers::names as headers;
+
+use crate::charge;
+use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::error::{Result, ServiceError};
+use crate::handlers;
+use crate::reply::Reply;
+use crate::request::Incoming;
+use crate::store::{Catalog, Container, Partition};
+
+/// The key that the published emulator has; every SDK's documentation names it.
+const PUBLISHED_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// What an account is told to be.
+#[derive(Clone)]
+pub struct AccountOptions {
+    /// The key that requests are signed with; the published emulator key by default.
+    pub key: AccountKey,
+    /// The account's consistency; session by default.
+    pub consistency: ConsistencyLevel,
+    /// Physical partitions of a new container; by its throughput where this is not set.
+    pub partitions: Option<u32>,
+    /// Whether requests beyond the provisioned throughput are refused.
+    pub enforce_throughput: bool,
+    /// The account's region.
+    pub region: RegionName,
+    /// Where the account gets its time from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for AccountOptions {
+    fn default() -> Self {
+        Self {
+            key: AccountKey::from_base64(PUBLISHED_KEY).expect("the published key is base64"),
+            consistency: ConsistencyLevel::Session,
+            partitions: None,
+            enforce_throughput: false,
+            region: RegionName::from("South Central US"),
+            clock: Arc::new(SystemClock),
+        }
+    }
+}
+
+impl fmt::Debug for AccountOptions {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("AccountOptions")
+            .field("consistency", &self.consistency)
+            .field("partitions", &self.partitions)
+            .field("enforce_throughput", &self.enforce_throughput)
+            .field("region", &self.region)
+            .finish_non_exhaustive()
+    }
+}
+
+/// An account, free of any transport.
+#[derive(Debug)]
+pub struct Account {
+    options: AccountOptions,
+    catalog: Catalog,
+}
+
+impl Account {
+    /// An empty account.
+    #[must_use]
+    pub fn new(options: AccountOptions) -> Self {
+        Self { options, catalog: Catalog::default() }
+    }
+
+    /// What the account was told to be.
+    #[must_use]
+    pub fn options(&self) -> &AccountOptions {
+        &self.options
+    }
+
+    /// Answers a request.
+    ///
+    /// The URLs that the answer advertises carry the scheme and authority of the request's URI, or of
+    /// its `host` header where the URI has none.
+    #[must_use]
+    pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        let incoming = Incoming::new(request, self.options.clock.now());
+        let activity = activity_of(&incoming);
+        let reply = self.route(&incoming).unwrap_or_else(|mut error| {
+            error.message.push_str(&format!("\r\nActivityId: {activity}, {AGENT}"));
+            error.into_reply()
+        });
+        finish(reply, &activity)
+    }
+
+    pub(crate) fn catalog(&self) -> &Catalog {
+        &self.catalog
+    }
+
+    /// Refuses a request to a partition whose throughput is spent, if throughput is enforced.
+    pub(crate) fn admit(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        now: Timestamp,
+    ) -> Result<()> {
+        if !self.options.enforce_throughput {
+            return Ok(());
+        }
+        let own = self.catalog.offer_of(container.rid);
+        let shared = || container.rid.database_rid().and_then(|rid| self.catalog.offer_of(rid));
+        let Some(offer) = own.or_else(shared) else { return Ok(()) };
+        let units = f64::from(offer.throughput.ceiling()) / container.partitions().len() as f64;
+        partition.budget.admit(now, units).map_err(ServiceError::throttled)
+    }
+
+    /// Books what a request cost.
+    pub(crate) fn spend(&self, partition: &Partition, now: Timestamp, units: f64) {
+        if self.options.enforce_throughput {
+            partition.budget.spend(now, units);
+        }
+    }
+
+    fn route(&self, incoming: &Incoming) -> Result<Reply> {
+        if incoming.uri.path() == PROBE {
+            return Ok(Reply::empty(CosmosStatus::OK));
+        }
+        let path: RequestPath =
+            incoming.uri.path().parse().map_err(|error: sidereal_protocol::Error| {
+                ServiceError::bad_request(error.to_string())
+            })?;
+        self.authorize(incoming, &path)?;
+        handlers::dispatch(self, incoming, &path)
+    }
+
+    /// Checks date, kind of token and signature.
+    fn authorize(&self, incoming: &Incoming, path: &RequestPath) -> Result<()> {
+        let refuse =
+            |error: AuthorizationError| ServiceError::new(error.status(), words_for(error));
+        let header = incoming.typed().text(&http::header::AUTHORIZATION)?.unwrap_or_default();
+        let token = AuthorizationToken::from_header(header).map_err(refuse)?;
+        let date = match incoming.typed().text(&headers::DATE)? {
+            Some(date) => date,
+            None => incoming.typed().text(&http::header::DATE)?.unwrap_or_default(),
+        };
+        let AuthorizationToken::Key { signature } = token else {
+            return Err(ServiceError::new(
+                CosmosStatus::UNAUTHORIZED,
+                "The authorization token is not of the type 'master': this emulator accepts account keys only.",
+            ));
+        };
+        check_date(date, incoming.now.system_time(), DATE_WINDOW).map_err(refuse)?;
+        let link = path.signed_link();
+        let signed = path.signed(&incoming.method, &link, date);
+        self.options.key.verify(&signed, &signature).map_err(refuse)
+    }
+}
+
+/// Answered without a signature: any answer means that the endpoint is alive.
+const PROBE: &str = "/probe";
+
+/// How the emulator names itself in error messages and headers.
+const AGENT: &str = concat!("sidereal-emulator/", env!("CARGO_PKG_VERSION"));
+
+/// The service's own words come first, for tools that look for them; what to check comes after.
+fn words_for(error: AuthorizationError) -> String {
+    match error {
+        AuthorizationError::WrongSignature => format!(
+            "The input authorization token can't serve the request. The wrong key is being used or the \
+             expected payload is not built as per the protocol: {error}."
+        ),
+        AuthorizationError::DateOutsideWindow => {
+            format!("The authorization token is not valid at the current time: {error}.")
+        }
+        other => format!("Required Header authorization is missing or invalid: {other}."),
+    }
+}
+
+/// The client's activity id, or one of our own.
+fn activity_of(incoming: &Incoming) -> String {
+    let own = || uuid::Uuid::new_v4().to_string();
+    let sent = incoming.headers.get(headers::ACTIVITY_ID).and_then(|value| value.to_str().ok());
+    sent.filter(|text| !text.is_empty()).map_or_else(own, str::to_owned)
+}
+
+/// Adds what every answer has.
+fn finish(reply: Reply, activity: &str) -> Response<Bytes> {
+    let Reply { status, headers: mut map, body, charge } = reply;
+    if !body.is_empty() {
+        map.insert(http::header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    }
+    let charge = HeaderValue::try_from(charge::format(charge));
+    map.insert(headers::REQUEST_CHARGE, charge.unwrap_or_else(|_| HeaderValue::from_static("0")));
+    if let Ok(activity) = HeaderValue::try_from(activity) {
+        map.insert(headers::ACTIVITY_ID, activity);
+    }
+    if status.sub_status() != 0 {
+        map.insert(headers::SUB_STATUS, HeaderValue::from(status.sub_status()));
+    }
+    map.insert(headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.14.0"));
+    map.insert(headers::SERVICE_VERSION, HeaderValue::from_static(AGENT));
+    let mut response = Response::new(body);
+    *response.status_mut() =
+        StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    *response.headers_mut() = map;
+    response
+}

@@ -1,0 +1,144 @@
+//! The change feed: the latest version of each item, in the order of the log.
+//!
+//! The cursor is a sequence number, and a page ends only between two of them: what a transactional batch
+//! wrote together arrives together.
+
+use std::sync::Arc;
+
+use http::header;
+use serde_json::{Map, Value, json};
+use sidereal_protocol::{CosmosStatus, Etag, HttpDate};
+
+use super::items::Progress;
+use super::target::{Slice, Target, check_session};
+use crate::account::Account;
+use crate::charge;
+use crate::error::{Result, ServiceError};
+use crate::reply::Reply;
+use crate::request::Incoming;
+use crate::store::{Container, Item, Replica};
+use sidereal_protocol::headers::names as headers;
+
+/// Items of a page where the client names no number.
+const DEFAULT_PAGE: usize = 100;
+/// Bytes after which a page ends at the next sequence number.
+const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// `GET …/docs` with `A-IM: Incremental Feed`.
+pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
+    let mode = incoming.typed().text(&headers::A_IM)?.unwrap_or_default();
+    if !mode.eq_ignore_ascii_case("Incremental Feed") {
+        return Err(ServiceError::bad_request(format!(
+            "The change feed mode '{mode}' is not available: this emulator keeps the latest version of each \
+             item; send A-IM: Incremental Feed."
+        )));
+    }
+    let definition = container.definition();
+    let target = Target::of(incoming, container, &definition)?;
+    let [slice] = target.slices() else {
+        return Err(ServiceError::bad_request(
+            "The change feed is read per partition: name a partition key or a partition key range.",
+        ));
+    };
+    account.admit(container, &slice.partition, incoming.now)?;
+    let state = slice.partition.read();
+    check_session(account, incoming, &slice.partition, state.replica.lsn())?;
+    let page = Page::read(incoming, slice, &state.replica)?;
+    drop(state);
+    account.spend(&slice.partition, incoming.now, page.charge);
+    let progress = Progress { container, partition: &slice.partition, lsn: page.lsn };
+    Ok(progress.stamp(page.into_reply(incoming, container)?))
+}
+
+/// What a page holds and where the next one begins.
+struct Page {
+    items: Vec<Arc<Item>>,
+    cursor: u64,
+    lsn: u64,
+    charge: f64,
+}
+
+impl Page {
+    fn read(incoming: &Incoming, slice: &Slice, replica: &Replica) -> Result<Self> {
+        let lsn = replica.lsn();
+        let Start { after, since } = Start::of(incoming, lsn)?;
+        let size = incoming.max_item_count()?.unwrap_or(DEFAULT_PAGE);
+        let now = incoming.now.seconds();
+        let wanted = |item: &&Arc<Item>| {
+            slice.contains(item) && !item.is_expired(now) && item.written_at >= since
+        };
+        let mut items: Vec<Arc<Item>> = Vec::new();
+        let (mut bytes, mut cursor) = (0, lsn);
+        for item in replica.changed_after(after).filter(wanted) {
+            let last = items.last().map(|last| last.lsn);
+            let full = items.len() >= size || bytes >= PAGE_BYTES;
+            if let Some(last) = last.filter(|last| full && *last != item.lsn) {
+                cursor = last;
+                break;
+            }
+            bytes += item.size();
+            items.push(item.clone());
+        }
+        let charge = items.iter().map(|item| charge::read(item.size())).sum::<f64>();
+        Ok(Self { items, cursor, lsn, charge: charge.max(charge::MINIMUM) })
+    }
+
+    fn into_reply(self, incoming: &Incoming, container: &Container) -> Result<Reply> {
+        let etag = Etag::new(format!("\"{}\"", self.cursor))?;
+        if self.items.is_empty() {
+            return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED)
+                .with_etag(&etag)
+                .charged(self.charge));
+        }
+        let enveloped = incoming.typed().text(&headers::CHANGE_FEED_WIRE_FORMAT_VERSION)?.is_some();
+        let entry = |item: &Arc<Item>| if enveloped { envelope(item) } else { flat(item) };
+        let entries = self.items.iter().map(entry).collect();
+        let reply = Reply::feed(Some(container.rid), "Documents", entries);
+        Ok(reply.with_etag(&etag).charged(self.charge))
+    }
+}
+
+/// Where reading begins: after a sequence number, and not with anything older than a moment.
+struct Start {
+    after: u64,
+    /// Seconds since the epoch.
+    since: u64,
+}
+
+impl Start {
+    fn of(incoming: &Incoming, current: u64) -> Result<Self> {
+        let since = match incoming.typed().text(&header::IF_MODIFIED_SINCE)? {
+            None => 0,
+            Some(text) => parse_moment(text)?,
+        };
+        let after = match incoming.typed().text(&header::IF_NONE_MATCH)? {
+            None => 0,
+            Some("*") => current,
+            Some(text) => text
+                .trim_matches('"')
+                .parse()
+                .map_err(|_| ServiceError::bad_header(header::IF_NONE_MATCH.as_str(), text))?,
+        };
+        Ok(Self { after, since })
+    }
+}
+
+fn parse_moment(text: &str) -> Result<u64> {
+    let refuse = || ServiceError::bad_header(header::IF_MODIFIED_SINCE.as_str(), text);
+    let date: HttpDate = text.parse().map_err(|_| refuse())?;
+    let since = date.time().duration_since(std::time::UNIX_EPOCH).map_err(|_| refuse())?;
+    Ok(since.as_secs())
+}
+
+fn flat(item: &Item) -> Value {
+    let mut document = item.document.as_object().cloned().unwrap_or_else(Map::new);
+    document.insert("_lsn".to_owned(), json!(item.lsn));
+    Value::Object(document)
+}
+
+fn envelope(item: &Item) -> Value {
+    json!({
+        "current": item.document,
+        "metadata": { "lsn": item.lsn, "crts": item.written_at },
+    })
+}

@@ -1,0 +1,88 @@
+//! Continuations: where the next page of a query or feed begins, as a token that clients hand back.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use sidereal_protocol::headers::names as headers;
+use sidereal_query::Progress;
+
+use crate::error::{Result, ServiceError};
+use crate::store::Position;
+
+/// Where a page ended. Tokens are opaque to clients, and refused if they are not ours.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Continuation {
+    /// The id of the partition range to go on with.
+    #[serde(rename = "r")]
+    pub(super) range: String,
+    /// The item to go on after, or at.
+    #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
+    pub(super) ordinal: Option<u64>,
+    /// Rows of that item, or of the whole result where it was gathered first, already given.
+    #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
+    pub(super) given: u64,
+    /// What is left of a window.
+    #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
+    pub(super) window: Option<(u64, Option<u64>)>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes fields by reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl Continuation {
+    /// The start of a range.
+    pub(super) fn start_of(range: &str) -> Self {
+        Self { range: range.to_owned(), ordinal: None, given: 0, window: None }
+    }
+
+    pub(super) fn position(&self) -> Position {
+        match self.ordinal {
+            None => Position::Start,
+            Some(ordinal) if self.given > 0 => Position::At(ordinal),
+            Some(ordinal) => Position::After(ordinal),
+        }
+    }
+
+    pub(super) fn progress(&self) -> Option<Progress> {
+        self.window.map(|(skip, take)| Progress { skip, take })
+    }
+
+    /// The token.
+    pub(super) fn to_token(&self) -> String {
+        let json = serde_json::to_vec(self).unwrap_or_default();
+        URL_SAFE_NO_PAD.encode(json)
+    }
+
+    /// Reads a token back.
+    pub(super) fn from_token(token: &str) -> Result<Self> {
+        let json = URL_SAFE_NO_PAD.decode(token).ok();
+        let continuation = json.and_then(|json| serde_json::from_slice(&json).ok());
+        continuation.ok_or_else(|| ServiceError::bad_header(headers::CONTINUATION.as_str(), token))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_reads_back_as_what_it_was() {
+        let continuation = Continuation {
+            range: "3".to_owned(),
+            ordinal: Some(9),
+            given: 2,
+            window: Some((0, Some(4))),
+        };
+        let token = continuation.to_token();
+        assert_eq!(Continuation::from_token(&token).unwrap(), continuation);
+    }
+
+    #[test]
+    fn a_token_that_is_not_ours_is_refused() {
+        for token in ["", "x", "e30", "!!!!", "+RID:~abc#RT:1"] {
+            assert!(Continuation::from_token(token).is_err(), "{token}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Deleting every item of a partition key.
+
+use http::Method;
+use sidereal_protocol::{CosmosStatus, ResourceLink};
+
+use super::items::Progress;
+use super::target::Target;
+use super::{intended_container, unsupported};
+use crate::account::Account;
+use crate::charge;
+use crate::error::{Result, ServiceError};
+use crate::reply::Reply;
+use crate::request::Incoming;
+use crate::store::{Change, Position};
+
+/// `POST …/operations/partitionkeydelete`.
+///
+/// The service answers at once and deletes in the background, hiding the items meanwhile; here they are
+/// gone with the answer.
+pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
+    if incoming.method != Method::POST {
+        return unsupported(&incoming.method);
+    }
+    let container = intended_container(account, incoming, link)?;
+    let definition = container.definition();
+    let key = incoming.partition_key()?.ok_or_else(|| {
+        ServiceError::bad_request("PartitionKey value must be supplied for this operation.")
+    })?;
+    let Target::Key(slice) = Target::of_key(&key, &container, &definition)? else {
+        return Err(ServiceError::bad_request(
+            "The partition key must be complete: its prefix does not name one logical partition.",
+        ));
+    };
+    account.admit(&container, &slice.partition, incoming.now)?;
+    let lsn = {
+        let mut state = slice.partition.write();
+        state.expire(incoming.now.seconds());
+        let items = slice.items(&state.replica, Position::Start, incoming.now.seconds());
+        let deletions = items.map(|item| Change::Delete { item }).collect();
+        state.commit(deletions);
+        state.replica.lsn()
+    };
+    account.spend(&slice.partition, incoming.now, charge::MINIMUM);
+    let progress = Progress { container: &container, partition: &slice.partition, lsn };
+    Ok(progress.stamp(Reply::empty(CosmosStatus::OK)))
+}

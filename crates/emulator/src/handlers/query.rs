@@ -1,0 +1,293 @@
+//! Queries and the feed of items.
+//!
+//! A query runs on one part of one partition after the other, in the order of the key space. Over more
+//! than one partition only what needs no merging is served, as the service's gateway does; for the rest
+//! the client asks for a plan and fans out.
+
+use std::time::Instant;
+
+use serde_json::{Value, json};
+use sidereal_protocol::headers::names as headers;
+use sidereal_protocol::{CosmosStatus, QueryRequest};
+use sidereal_query::{
+    Context, Flow, Parameters, PlanError, Program, Query, QueryError, Shape, parse,
+};
+
+use super::continuation::Continuation;
+use super::items::Progress;
+use super::page::Page;
+use super::query_plan;
+use super::target::{Slice, Target, check_session};
+use crate::account::Account;
+use crate::charge;
+use crate::clock::Timestamp;
+use crate::error::{Result, ServiceError};
+use crate::reply::Reply;
+use crate::request::Incoming;
+use crate::store::{Container, Definition, OrderByRefusal, Position, Replica};
+
+/// `POST …/docs` with a query.
+pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
+    let request = QueryRequest::from_json(&incoming.body)?;
+    let tree = parse(&request.query).map_err(|error| query_refused(&error.into()))?;
+    let parameters = parameters_of(&request);
+    let program = Program::new(&tree, &parameters).map_err(|error| query_refused(&error.into()))?;
+    let definition = container.definition();
+    check_order_by(&tree, &definition)?;
+    let target = match Target::of(incoming, container, &definition)? {
+        Target::Everything(slices) => {
+            query_plan::narrow(incoming, container, &definition, &request, slices)?
+        }
+        Target::Window(slices) if slices.len() > 1 && program.shape() != Shape::Streaming => {
+            return Err(query_plan::must_be_fanned_out(&request, &definition)?);
+        }
+        target => target,
+    };
+    let context = evaluation_context(incoming.now);
+    serve(account, incoming, container, &target, Some((&program, &context)))
+}
+
+/// `GET …/docs`: every item, a page at a time.
+pub(super) fn read_feed(
+    account: &Account,
+    incoming: &Incoming,
+    container: &Container,
+) -> Result<Reply> {
+    let definition = container.definition();
+    let target = Target::of(incoming, container, &definition)?;
+    serve(account, incoming, container, &target, None)
+}
+
+/// Time and randomness of one request.
+pub(super) fn evaluation_context(now: Timestamp) -> Context {
+    let ticks = i64::try_from(now.millis()).unwrap_or(i64::MAX).saturating_mul(10_000);
+    Context::new(ticks, now.millis())
+}
+
+/// A query that cannot be read or means nothing, in the service's shape.
+pub(super) fn query_refused(error: &QueryError) -> ServiceError {
+    ServiceError::bad_request(error.to_service_error().to_json())
+}
+
+pub(super) fn plan_refused(error: &PlanError) -> ServiceError {
+    ServiceError::bad_request(error.to_service_error().to_json())
+}
+
+pub(super) fn parameters_of(request: &QueryRequest) -> Parameters {
+    let pairs = request.parameters.iter();
+    pairs.map(|parameter| (parameter.name.clone(), parameter.value.clone())).collect()
+}
+
+fn check_order_by(tree: &Query, definition: &Definition) -> Result<()> {
+    let order = query_plan::order_by_paths(tree)?;
+    match definition.index.serves(&order) {
+        Ok(()) => Ok(()),
+        Err(OrderByRefusal::ExcludedPath) => Err(ServiceError::bad_request(
+            "The index path corresponding to the specified order-by item is excluded.",
+        )),
+        Err(OrderByRefusal::NoCompositeIndex) => Err(ServiceError::bad_request(
+            "The order by query does not have a corresponding composite index that it can be served from.",
+        )),
+    }
+}
+
+/// Fills one page from the slices of a target and says where the next one begins.
+fn serve(
+    account: &Account,
+    incoming: &Incoming,
+    container: &Container,
+    target: &Target,
+    query: Option<(&Program, &Context)>,
+) -> Result<Reply> {
+    let slices = target.slices();
+    let Some(first) = slices.first() else {
+        return Ok(Page::new(None).into_reply(container.rid));
+    };
+    let token = incoming.typed().continuation()?;
+    let mut from = match token {
+        Some(token) => Continuation::from_token(token)?,
+        None => Continuation::start_of(first.partition.id.as_str()),
+    };
+    let begin = slices.iter().position(|slice| slice.partition.id.as_str() == from.range);
+    let begin = begin.ok_or_else(|| {
+        ServiceError::bad_header(headers::CONTINUATION.as_str(), token.unwrap_or_default())
+    })?;
+    let page = Page::new(incoming.max_item_count()?);
+    let mut serving = Serving { incoming, started: Instant::now(), page, looked_at: 0 };
+    let (mut next, mut last) = (None, (first, 0));
+    for (index, slice) in slices.iter().enumerate().skip(begin) {
+        account.admit(container, &slice.partition, incoming.now)?;
+        let state = slice.partition.read();
+        let lsn = state.replica.lsn();
+        check_session(account, incoming, &slice.partition, lsn)?;
+        last = (slice, lsn);
+        next = serving.fill(slice, &state.replica, &from, query)?;
+        let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
+        from = Continuation::start_of(following.partition.id.as_str());
+        if serving.page.is_full() {
+            next = Some(from);
+            break;
+        }
+    }
+    let units = serving.charge(query.is_some(), token.is_none());
+    account.spend(&last.0.partition, incoming.now, units);
+    let progress = Progress { container, partition: &last.0.partition, lsn: last.1 };
+    let reply = progress.stamp(serving.into_reply(container)?).charged(units);
+    Ok(match next {
+        Some(next) => reply.with(headers::CONTINUATION, next.to_token()),
+        None => reply,
+    })
+}
+
+/// A page being filled, and what it took.
+struct Serving<'a> {
+    incoming: &'a Incoming,
+    started: Instant,
+    page: Page,
+    looked_at: usize,
+}
+
+impl Serving<'_> {
+    /// Fills the page from one slice; answers where to go on if the slice has more.
+    fn fill(
+        &mut self,
+        slice: &Slice,
+        replica: &Replica,
+        from: &Continuation,
+        query: Option<(&Program, &Context)>,
+    ) -> Result<Option<Continuation>> {
+        match query {
+            None => self.fill_items(slice, replica, from),
+            Some((program, context))
+                if program.shape() == Shape::Buffering || !program.reads_documents() =>
+            {
+                self.fill_gathered(slice, replica, from, program, context)
+            }
+            Some((program, context)) => self.fill_streaming(slice, replica, from, program, context),
+        }
+    }
+
+    fn fill_items(
+        &mut self,
+        slice: &Slice,
+        replica: &Replica,
+        from: &Continuation,
+    ) -> Result<Option<Continuation>> {
+        let mut last = from.clone();
+        for item in slice.items(replica, from.position(), self.incoming.now.seconds()) {
+            if !self.page.offer(&item.document) {
+                return Ok(Some(last));
+            }
+            self.looked_at += 1;
+            last = Continuation { ordinal: Some(item.ordinal), given: 0, ..last };
+        }
+        Ok(None)
+    }
+
+    /// Rows come document by document, so the page can end after any of them.
+    fn fill_streaming(
+        &mut self,
+        slice: &Slice,
+        replica: &Replica,
+        from: &Continuation,
+        program: &Program,
+        context: &Context,
+    ) -> Result<Option<Continuation>> {
+        let mut run = program.start(context);
+        if let Some(progress) = from.progress() {
+            run = run.resumed_at(progress);
+        }
+        let mut last = from.clone();
+        let mut skip = from.given;
+        for item in slice.items(replica, from.position(), self.incoming.now.seconds()) {
+            let before = run.progress();
+            let mut rows = Vec::new();
+            let flow = run.feed(&item.document, &mut rows).map_err(evaluation_refused)?;
+            self.looked_at += 1;
+            let window = (program.shape() == Shape::Counting).then_some((before.skip, before.take));
+            for (index, row) in (0_u64..).zip(&rows) {
+                if index < skip {
+                    continue;
+                }
+                if !self.page.offer(row) {
+                    // Rows of this document already given are left out when it is read again.
+                    let at = Continuation {
+                        ordinal: Some(item.ordinal),
+                        given: index,
+                        window,
+                        ..last.clone()
+                    };
+                    return Ok(Some(if index == 0 { last } else { at }));
+                }
+            }
+            skip = 0;
+            let after = run.progress();
+            let window = (program.shape() == Shape::Counting).then_some((after.skip, after.take));
+            last = Continuation { ordinal: Some(item.ordinal), given: 0, window, ..last };
+            if flow == Flow::Enough {
+                return Ok(None);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Rows that had to be gathered first are counted off.
+    fn fill_gathered(
+        &mut self,
+        slice: &Slice,
+        replica: &Replica,
+        from: &Continuation,
+        program: &Program,
+        context: &Context,
+    ) -> Result<Option<Continuation>> {
+        let items: Vec<_> =
+            slice.items(replica, Position::Start, self.incoming.now.seconds()).collect();
+        let documents = items.iter().map(|item| &item.document);
+        let rows = program.run(documents, context).map_err(evaluation_refused)?;
+        // The work is charged once, with the first page.
+        self.looked_at += if from.given == 0 { items.len() } else { 0 };
+        for (index, row) in (0_u64..).zip(&rows).skip(from.given as usize) {
+            if !self.page.offer(row) {
+                return Ok(Some(Continuation { given: index, ..from.clone() }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn charge(&self, is_query: bool, first_page: bool) -> f64 {
+        if is_query {
+            return charge::query(first_page, self.looked_at, self.page.bytes());
+        }
+        charge::read(self.page.bytes()).max(charge::MINIMUM)
+    }
+
+    fn into_reply(self, container: &Container) -> Result<Reply> {
+        let metrics = self.incoming.typed().populates_query_metrics()?;
+        let (looked_at, rows, bytes) = (self.looked_at, self.page.len(), self.page.bytes());
+        let reply = self.page.into_reply(container.rid);
+        if !metrics {
+            return Ok(reply);
+        }
+        let millis = self.started.elapsed().as_secs_f64() * 1000.0;
+        let text = format!(
+            "totalExecutionTimeInMs={millis:.2};VMExecutionTimeInMs={millis:.2};\
+             retrievedDocumentCount={looked_at};retrievedDocumentSize={bytes};\
+             outputDocumentCount={rows};outputDocumentSize={bytes}"
+        );
+        Ok(reply.with(headers::QUERY_METRICS, text))
+    }
+}
+
+fn evaluation_refused(error: sidereal_query::EvalError) -> ServiceError {
+    ServiceError::bad_request(error.to_string())
+}
+
+/// The body of the refusal that tells a client to ask for a plan.
+pub(super) fn not_servable(plan: &Value) -> ServiceError {
+    let message = "The provided cross partition query can not be directly served by the gateway. \
+                   This is a first chance (internal) exception that all newer clients will know how to \
+                   handle gracefully. This exception is traced, but unless you see it bubble up as an \
+                   exception (which only happens on older SDK clients), then you can safely ignore this message.";
+    let error = ServiceError::new(CosmosStatus::CROSS_PARTITION_QUERY_NOT_SERVABLE, message);
+    ServiceError { additional: Some(json!(plan.to_string())), ..error }
+}

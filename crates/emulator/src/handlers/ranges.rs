@@ -1,0 +1,58 @@
+//! Partition ranges: how the key space is divided.
+
+use http::Method;
+use serde_json::{Value, json};
+use sidereal_protocol::{CosmosStatus, Etag, ResourceLink};
+
+use super::{container_of, unsupported};
+use crate::account::Account;
+use crate::error::{Result, ServiceError};
+use crate::reply::Reply;
+use crate::request::Incoming;
+use crate::store::{Container, Partition};
+use sidereal_protocol::headers::names as headers;
+
+/// `/dbs/{db}/colls/{coll}/pkranges`: the ranges, or those that changed since an etag.
+pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
+    if incoming.method != Method::GET {
+        return unsupported(&incoming.method);
+    }
+    let container = container_of(account, link)?;
+    let etag = topology_etag(&container)?;
+    if incoming.typed().if_none_match()?.is_some_and(|seen| seen.matches(&etag)) {
+        return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED).with_etag(&etag));
+    }
+    let ranges =
+        container.partitions().iter().map(|partition| resource(&container, partition, &etag));
+    let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges.collect());
+    Ok(reply.with_etag(&etag).with(headers::OWNER_FULL_NAME, container.full_name()))
+}
+
+/// Changes with the number of ranges ever made, so that a cursor tells what its holder has seen.
+fn topology_etag(container: &Container) -> Result<Etag> {
+    Etag::new(format!("\"{}\"", container.partitions().len()))
+        .map_err(|error| ServiceError::bad_request(error.to_string()))
+}
+
+fn resource(container: &Container, partition: &Partition, etag: &Etag) -> Value {
+    let number: u32 = partition.id.as_str().parse().unwrap_or_default();
+    let rid = container
+        .rid
+        .child(sidereal_protocol::ResourceType::PartitionKeyRange, u64::from(number) + 2)
+        .map(|rid| rid.to_string())
+        .unwrap_or_default();
+    json!({
+        "_rid": rid,
+        "id": partition.id.as_str(),
+        "_etag": etag.as_str(),
+        "minInclusive": partition.range.min().to_string(),
+        "maxExclusive": partition.range.max().to_string(),
+        "ridPrefix": number,
+        "_self": format!("{}pkranges/{rid}/", container.link),
+        "throughputFraction": 1.0 / container.partitions().len() as f64,
+        "status": "online",
+        "parents": [],
+        "_ts": container.created_at,
+        "lsn": partition.read().replica.lsn(),
+    })
+}

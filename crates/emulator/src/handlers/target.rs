@@ -1,0 +1,158 @@
+//! Which partitions, and which part of each, a request about several items is addressed to.
+
+use std::sync::Arc;
+
+use sidereal_protocol::{
+    ConsistencyLevel, CosmosStatus, EffectivePartitionKeyRange, PartitionKey,
+    PartitionSessionToken, SessionToken,
+};
+
+use crate::account::Account;
+use crate::error::{Result, ServiceError};
+use crate::request::Incoming;
+use crate::store::{Container, Definition, Item, Partition, Position, Replica};
+use sidereal_protocol::headers::names as headers;
+
+/// What a request is addressed to.
+#[derive(Debug)]
+pub(super) enum Target {
+    /// One partition key, or the prefix of a hierarchical one.
+    Key(Slice),
+    /// One partition range by its id, or a part of it.
+    Range(Slice),
+    /// A window of the key space, over as many partitions as it touches.
+    Window(Vec<Slice>),
+    /// The whole container.
+    Everything(Vec<Slice>),
+}
+
+/// A part of one partition.
+#[derive(Clone, Debug)]
+pub(super) struct Slice {
+    pub(super) partition: Arc<Partition>,
+    /// Part of the partition's range; all of it where there is none.
+    window: Option<EffectivePartitionKeyRange>,
+    /// Long keys can share a place, so a key is compared besides.
+    key: Option<PartitionKey>,
+}
+
+impl Target {
+    /// Reads the target from the headers of a request.
+    pub(super) fn of(
+        incoming: &Incoming,
+        container: &Container,
+        definition: &Definition,
+    ) -> Result<Self> {
+        let window = incoming.typed().effective_partition_key_range()?;
+        if let Some(id) = incoming.typed().text(&headers::PARTITION_KEY_RANGE_ID)? {
+            // Some clients put the container's RID before the id.
+            let id = id.rsplit(',').next().unwrap_or(id);
+            let partition = container.partition(id).ok_or_else(range_gone)?;
+            return Ok(Self::Range(Slice { partition: partition.clone(), window, key: None }));
+        }
+        if let Some(key) = incoming.partition_key()? {
+            return Self::of_key(&key, container, definition);
+        }
+        Ok(match window {
+            Some(window) => Self::Window(slices(container, &window)),
+            None => Self::Everything(slices(container, &EffectivePartitionKeyRange::FULL)),
+        })
+    }
+
+    /// A partition key, or the prefix of one.
+    pub(super) fn of_key(
+        key: &PartitionKey,
+        container: &Container,
+        definition: &Definition,
+    ) -> Result<Self> {
+        let window = definition.key.effective_range(key).map_err(|error| {
+            ServiceError::bad_request(format!(
+                "The partition key does not fit the container: {error}"
+            ))
+        })?;
+        if key.components().len() < definition.key.paths().len() {
+            return Ok(Self::Window(slices(container, &window)));
+        }
+        let partition = container.partition_at(window.min()).clone();
+        Ok(Self::Key(Slice { partition, window: Some(window), key: Some(key.clone()) }))
+    }
+
+    pub(super) fn slices(&self) -> &[Slice] {
+        match self {
+            Self::Key(slice) | Self::Range(slice) => std::slice::from_ref(slice),
+            Self::Window(slices) | Self::Everything(slices) => slices,
+        }
+    }
+}
+
+impl Slice {
+    /// All of a partition.
+    pub(super) fn whole(partition: Arc<Partition>) -> Self {
+        Self { partition, window: None, key: None }
+    }
+
+    /// The items of the slice from `position` on, in the order of their RIDs.
+    pub(super) fn items<'a>(
+        &'a self,
+        replica: &'a Replica,
+        position: Position,
+        now_seconds: u64,
+    ) -> Box<dyn Iterator<Item = Arc<Item>> + 'a> {
+        let alive = move |item: &Arc<Item>| !item.is_expired(now_seconds) && self.has_key_of(item);
+        match &self.window {
+            None => Box::new(replica.in_order(position).filter(move |item| alive(item)).cloned()),
+            Some(window) => Box::new(replica.within(window, position).into_iter().filter(alive)),
+        }
+    }
+
+    /// Whether an item of the partition belongs to the slice.
+    pub(super) fn contains(&self, item: &Item) -> bool {
+        self.window.as_ref().is_none_or(|window| window.contains(&item.place))
+            && self.has_key_of(item)
+    }
+
+    fn has_key_of(&self, item: &Item) -> bool {
+        self.key.as_ref().is_none_or(|key| item.key == *key)
+    }
+}
+
+/// Refuses a read whose session has seen more than the partition has.
+pub(super) fn check_session(
+    account: &Account,
+    incoming: &Incoming,
+    partition: &Partition,
+    lsn: u64,
+) -> Result<()> {
+    let Some(token) = incoming.typed().session_token()? else { return Ok(()) };
+    let level = incoming.typed().consistency_level()?.unwrap_or(account.options().consistency);
+    if level != ConsistencyLevel::Session {
+        return Ok(());
+    }
+    match seen_by(&token, partition) {
+        Some(seen) if seen > i64::try_from(lsn).unwrap_or(i64::MAX) => Err(ServiceError::new(
+            CosmosStatus::READ_SESSION_NOT_AVAILABLE,
+            "The read session is not available for the input session token.",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn seen_by(token: &SessionToken, partition: &Partition) -> Option<i64> {
+    token.range(partition.id.as_str()).map(PartitionSessionToken::global_lsn)
+}
+
+fn range_gone() -> ServiceError {
+    ServiceError::new(
+        CosmosStatus::PARTITION_KEY_RANGE_GONE,
+        "The requested partition key range no longer exists: read the partition key ranges again.",
+    )
+}
+
+fn slices(container: &Container, window: &EffectivePartitionKeyRange) -> Vec<Slice> {
+    let touched = |partition: &Arc<Partition>| {
+        let part = partition.range.intersection(window)?;
+        let whole = part == partition.range;
+        Some(Slice { partition: partition.clone(), window: (!whole).then_some(part), key: None })
+    };
+    container.partitions().iter().filter_map(touched).collect()
+}

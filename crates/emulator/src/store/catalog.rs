@@ -1,0 +1,258 @@
+//! The catalog: databases, their containers, and the offers that say what throughput they have.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use serde_json::{Value, json};
+use sidereal_protocol::{Etag, Rid, ThroughputProperties};
+
+use super::{Container, Definition, new_etag};
+use crate::clock::Timestamp;
+
+/// Everything that has a name.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog {
+    databases: RwLock<BTreeMap<Arc<str>, Arc<Database>>>,
+    offers: RwLock<BTreeMap<Rid, Arc<Offer>>>,
+    numbers: AtomicU32,
+    versions: AtomicU64,
+}
+
+/// A database and its containers.
+#[derive(Debug)]
+pub(crate) struct Database {
+    pub(crate) rid: Rid,
+    pub(crate) id: Arc<str>,
+    pub(crate) etag: Etag,
+    pub(crate) created_at: u64,
+    containers: RwLock<BTreeMap<Arc<str>, Arc<Container>>>,
+}
+
+/// The throughput of a database or container.
+#[derive(Clone, Debug)]
+pub(crate) struct Offer {
+    pub(crate) rid: Rid,
+    /// The RID of the database or container.
+    pub(crate) resource_rid: Rid,
+    /// Its `_self`.
+    pub(crate) resource_link: String,
+    pub(crate) throughput: ThroughputProperties,
+    pub(crate) etag: Etag,
+    pub(crate) changed_at: u64,
+}
+
+/// Something of that name exists already.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NameTaken;
+
+impl Catalog {
+    pub(crate) fn new_etag(&self, now: Timestamp) -> Etag {
+        new_etag(self.versions.fetch_add(1, Ordering::Relaxed), now.seconds())
+    }
+
+    fn next_number(&self) -> u32 {
+        self.numbers.fetch_add(1, Ordering::Relaxed) + 1
+    }
+
+    pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
+        read(&self.databases).values().cloned().collect()
+    }
+
+    pub(crate) fn database(&self, id: &str) -> Option<Arc<Database>> {
+        read(&self.databases).get(id).cloned()
+    }
+
+    pub(crate) fn database_by_rid(&self, rid: Rid) -> Option<Arc<Database>> {
+        read(&self.databases).values().find(|database| database.rid == rid).cloned()
+    }
+
+    pub(crate) fn create_database(
+        &self,
+        id: &str,
+        now: Timestamp,
+    ) -> Result<Arc<Database>, NameTaken> {
+        let mut databases = write(&self.databases);
+        if databases.contains_key(id) {
+            return Err(NameTaken);
+        }
+        let database = Arc::new(Database {
+            rid: Rid::database(self.next_number()),
+            id: id.into(),
+            etag: self.new_etag(now),
+            created_at: now.seconds(),
+            containers: RwLock::default(),
+        });
+        databases.insert(database.id.clone(), database.clone());
+        Ok(database)
+    }
+
+    /// Removes a database with its containers and their offers.
+    pub(crate) fn delete_database(&self, database: &Database) {
+        write(&self.databases).remove(&database.id);
+        write(&self.offers).retain(|_, offer| {
+            offer.resource_rid != database.rid && !offer.resource_rid.is_inside(&database.rid)
+        });
+    }
+
+    pub(crate) fn create_container(
+        &self,
+        database: &Database,
+        definition: Definition,
+        partitions: u32,
+    ) -> Result<Arc<Container>, NameTaken> {
+        let mut containers = write(&database.containers);
+        if containers.contains_key(definition.id()) {
+            return Err(NameTaken);
+        }
+        let rid = database.rid.container(self.next_number()).unwrap_or(database.rid);
+        let owner = (database.id.clone(), database.rid);
+        let container = Arc::new(Container::new(rid, owner, definition, partitions));
+        containers.insert(container.id.clone(), container.clone());
+        Ok(container)
+    }
+
+    /// Removes a container with its offer.
+    pub(crate) fn delete_container(&self, database: &Database, container: &Container) {
+        write(&database.containers).remove(&container.id);
+        write(&self.offers).retain(|_, offer| offer.resource_rid != container.rid);
+    }
+
+    pub(crate) fn offers(&self) -> Vec<Arc<Offer>> {
+        read(&self.offers).values().cloned().collect()
+    }
+
+    pub(crate) fn offer(&self, rid: Rid) -> Option<Arc<Offer>> {
+        read(&self.offers).get(&rid).cloned()
+    }
+
+    /// The offer of a database or container.
+    pub(crate) fn offer_of(&self, resource: Rid) -> Option<Arc<Offer>> {
+        read(&self.offers).values().find(|offer| offer.resource_rid == resource).cloned()
+    }
+
+    pub(crate) fn create_offer(
+        &self,
+        resource_rid: Rid,
+        resource_link: String,
+        throughput: ThroughputProperties,
+        now: Timestamp,
+    ) {
+        let offer = Offer {
+            rid: Rid::offer(self.next_number()),
+            resource_rid,
+            resource_link,
+            throughput,
+            etag: self.new_etag(now),
+            changed_at: now.seconds(),
+        };
+        write(&self.offers).insert(offer.rid, Arc::new(offer));
+    }
+
+    /// Gives an offer other throughput.
+    pub(crate) fn replace_offer(
+        &self,
+        offer: &Offer,
+        throughput: ThroughputProperties,
+        now: Timestamp,
+    ) -> Arc<Offer> {
+        let etag = self.new_etag(now);
+        let replaced =
+            Arc::new(Offer { throughput, etag, changed_at: now.seconds(), ..offer.clone() });
+        write(&self.offers).insert(offer.rid, replaced.clone());
+        replaced
+    }
+}
+
+impl Database {
+    pub(crate) fn containers(&self) -> Vec<Arc<Container>> {
+        read(&self.containers).values().cloned().collect()
+    }
+
+    pub(crate) fn container(&self, id: &str) -> Option<Arc<Container>> {
+        read(&self.containers).get(id).cloned()
+    }
+
+    pub(crate) fn container_by_rid(&self, rid: Rid) -> Option<Arc<Container>> {
+        read(&self.containers).values().find(|container| container.rid == rid).cloned()
+    }
+
+    /// `_self`.
+    pub(crate) fn link(&self) -> String {
+        format!("dbs/{}/", self.rid)
+    }
+
+    /// The database as clients see it.
+    pub(crate) fn resource(&self) -> Value {
+        json!({
+            "id": &*self.id,
+            "_rid": self.rid.to_string(),
+            "_self": self.link(),
+            "_etag": self.etag.as_str(),
+            "_colls": "colls/",
+            "_users": "users/",
+            "_ts": self.created_at,
+        })
+    }
+}
+
+impl Offer {
+    /// The offer as clients see it.
+    pub(crate) fn resource(&self) -> Value {
+        let autoscale = match self.throughput {
+            ThroughputProperties::Autoscale { max_throughput, increment_percent } => {
+                Some((max_throughput, increment_percent))
+            }
+            _ => None,
+        };
+        let content = match autoscale {
+            None => json!({
+                "offerThroughput": self.throughput.ceiling(),
+                "offerIsRUPerMinuteThroughputEnabled": false,
+            }),
+            Some((max_throughput, increment_percent)) => json!({
+                "offerThroughput": max_throughput / 10,
+                "offerIsRUPerMinuteThroughputEnabled": false,
+                "offerAutopilotSettings": autopilot(max_throughput, increment_percent),
+            }),
+        };
+        json!({
+            "resource": self.resource_link,
+            "offerType": "Invalid",
+            "offerVersion": "V2",
+            "offerResourceId": self.resource_rid.to_string(),
+            "content": content,
+            "id": self.id(),
+            "_rid": self.rid.to_string(),
+            "_self": format!("offers/{}/", self.rid),
+            "_etag": self.etag.as_str(),
+            "_ts": self.changed_at,
+        })
+    }
+
+    /// The id of an offer is its RID.
+    pub(crate) fn id(&self) -> String {
+        self.rid.to_string()
+    }
+}
+
+fn autopilot(max_throughput: u32, increment_percent: Option<u32>) -> Value {
+    match increment_percent {
+        None => json!({ "maxThroughput": max_throughput }),
+        Some(percent) => json!({
+            "maxThroughput": max_throughput,
+            "autoUpgradePolicy": { "throughputPolicy": { "incrementPercent": percent } },
+        }),
+    }
+}
+
+// A panic while a map is locked leaves the map as it was or with the entry in place, so a poisoned
+// lock is still good.
+
+fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}

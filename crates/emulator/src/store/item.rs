@@ -1,0 +1,92 @@
+//! One version of an item: its document as stored, and what the store needs to know of it.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+use sidereal_protocol::{EffectivePartitionKey, Etag, PartitionKey};
+
+/// One version of an item; never changed, only superseded.
+#[derive(Debug)]
+pub(crate) struct Item {
+    pub(crate) id: Arc<str>,
+    pub(crate) key: PartitionKey,
+    /// Where the key falls in the key space.
+    pub(crate) place: EffectivePartitionKey,
+    /// The item's place in the order of the container's items; part of its RID, kept for life.
+    pub(crate) ordinal: u64,
+    /// The log entry that wrote this version.
+    pub(crate) lsn: u64,
+    pub(crate) etag: Etag,
+    /// Seconds since the epoch at which this version was written: `_ts`.
+    pub(crate) written_at: u64,
+    /// Seconds since the epoch from which on the item no longer exists.
+    pub(crate) expires_at: Option<u64>,
+    /// Indexed terms, for the charge.
+    pub(crate) terms: u32,
+    /// The document with its system properties.
+    pub(crate) document: Value,
+    /// The document as text: what a read answers with, and what its size is counted in.
+    pub(crate) text: Bytes,
+}
+
+impl Item {
+    /// Whether the item's time to live has passed.
+    pub(crate) fn is_expired(&self, now_seconds: u64) -> bool {
+        self.expires_at.is_some_and(|moment| moment <= now_seconds)
+    }
+
+    pub(crate) fn size(&self) -> usize {
+        self.text.len()
+    }
+}
+
+/// What the store adds to a document.
+#[derive(Clone, Debug)]
+pub(crate) struct SystemProperties {
+    /// `_rid`, as text.
+    pub(crate) rid: String,
+    /// `_self`.
+    pub(crate) link: String,
+    pub(crate) etag: Etag,
+    pub(crate) written_at: u64,
+}
+
+/// A document on its way to becoming an item.
+#[derive(Debug)]
+pub(crate) struct ItemDraft {
+    pub(crate) id: Arc<str>,
+    pub(crate) key: PartitionKey,
+    pub(crate) place: EffectivePartitionKey,
+    pub(crate) document: Map<String, Value>,
+}
+
+impl ItemDraft {
+    /// Completes the document and fixes the version.
+    pub(crate) fn into_item(
+        self,
+        ordinal: u64,
+        lsn: u64,
+        terms: u32,
+        expires_at: Option<u64>,
+        system: SystemProperties,
+    ) -> Item {
+        let Self { id, key, place, mut document } = self;
+        let SystemProperties { rid, link, etag, written_at } = system;
+        // Removing first puts the system properties at the end, where the service has them.
+        for name in SYSTEM_PROPERTIES {
+            document.shift_remove(*name);
+        }
+        document.insert("_rid".to_owned(), rid.into());
+        document.insert("_self".to_owned(), link.into());
+        document.insert("_etag".to_owned(), etag.as_str().into());
+        document.insert("_attachments".to_owned(), "attachments/".into());
+        document.insert("_ts".to_owned(), written_at.into());
+        let document = Value::Object(document);
+        let text = Bytes::from(document.to_string());
+        Item { id, key, place, ordinal, lsn, etag, written_at, expires_at, terms, document, text }
+    }
+}
+
+/// The properties that belong to the store; what a client sends under these names is dropped.
+const SYSTEM_PROPERTIES: &[&str] = &["_rid", "_self", "_etag", "_attachments", "_ts"];

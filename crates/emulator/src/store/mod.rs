@@ -1,0 +1,27 @@
+//! What the account holds: the catalog of databases and containers, and the partitions with the items.
+//!
+//! A write is an entry in its partition's log, and a replica is what applying the log yields. Nothing
+//! here knows HTTP: callers bring parsed values and get items or refusals back.
+
+mod catalog;
+mod container;
+mod index;
+mod item;
+mod log;
+mod partition;
+mod patch;
+mod replica;
+mod transaction;
+mod unique;
+
+pub(crate) use catalog::{Catalog, Database, Offer};
+pub(crate) use container::{Container, Definition};
+pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
+pub(crate) use item::{Item, ItemDraft, SystemProperties};
+pub(crate) use log::{Change, Entry};
+pub(crate) use partition::Partition;
+pub(crate) use replica::{Position, Replica};
+pub(crate) use transaction::{
+    ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,
+};
+pub(crate) use unique::UniqueKeys;

@@ -1,0 +1,210 @@
+//! A replica: the items of one partition, as applying its log yields them.
+//!
+//! Four ways to find items: by key and id (point operations), by ordinal (feeds and queries run in the
+//! order of RIDs), by the entry that last wrote them (the change feed), and by expiry.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Bound;
+use std::sync::Arc;
+
+use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
+
+use super::unique::{Fingerprint, UniqueIndex};
+use super::{Change, Entry, Item, UniqueKeys};
+
+/// The items of one partition.
+#[derive(Debug, Default)]
+pub(crate) struct Replica {
+    lsn: u64,
+    items: BTreeMap<u64, Arc<Item>>,
+    places: BTreeMap<EffectivePartitionKey, HashMap<Arc<str>, Ordinals>>,
+    changes: BTreeSet<(u64, u64)>,
+    expiries: BTreeSet<(u64, u64)>,
+    unique_keys: UniqueKeys,
+    unique: UniqueIndex,
+}
+
+/// Where a walk through a replica in the order of ordinals stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    Start,
+    /// After this ordinal.
+    After(u64),
+    /// At this ordinal again, of which some rows were already given.
+    At(u64),
+}
+
+impl Replica {
+    pub(crate) fn new(unique_keys: UniqueKeys) -> Self {
+        Self { unique_keys, ..Self::default() }
+    }
+
+    /// The last entry applied.
+    pub(crate) fn lsn(&self) -> u64 {
+        self.lsn
+    }
+
+    /// Applies the next entry of the log.
+    pub(crate) fn apply(&mut self, entry: &Entry) {
+        for change in &entry.changes {
+            match change {
+                Change::Put { item, replaced } => {
+                    if let Some(replaced) = replaced {
+                        self.remove(replaced);
+                    }
+                    self.insert(item);
+                }
+                Change::Delete { item } => self.remove(item),
+            }
+        }
+        self.lsn = entry.lsn;
+    }
+
+    /// The item of a key and an id, expired or not.
+    pub(crate) fn find(
+        &self,
+        place: &EffectivePartitionKey,
+        key: &PartitionKey,
+        id: &str,
+    ) -> Option<&Arc<Item>> {
+        let ordinals = self.places.get(place)?.get(id)?;
+        ordinals.iter().filter_map(|ordinal| self.items.get(&ordinal)).find(|item| item.key == *key)
+    }
+
+    pub(crate) fn by_ordinal(&self, ordinal: u64) -> Option<&Arc<Item>> {
+        self.items.get(&ordinal)
+    }
+
+    /// All items from `position` on, in the order of their ordinals.
+    pub(crate) fn in_order(&self, position: Position) -> impl Iterator<Item = &Arc<Item>> {
+        let lower = match position {
+            Position::Start => Bound::Unbounded,
+            Position::After(ordinal) => Bound::Excluded(ordinal),
+            Position::At(ordinal) => Bound::Included(ordinal),
+        };
+        self.items.range((lower, Bound::Unbounded)).map(|(_, item)| item)
+    }
+
+    /// The items whose keys fall into `window`, from `position` on, in the order of their ordinals.
+    pub(crate) fn within(
+        &self,
+        window: &EffectivePartitionKeyRange,
+        position: Position,
+    ) -> Vec<Arc<Item>> {
+        let places = self.places.range(window.min().clone()..window.max().clone());
+        let ids = places.flat_map(|(_, ids)| ids.values());
+        let mut ordinals: Vec<u64> = ids
+            .flat_map(Ordinals::iter)
+            .filter(|ordinal| match position {
+                Position::Start => true,
+                Position::After(last) => *ordinal > last,
+                Position::At(last) => *ordinal >= last,
+            })
+            .collect();
+        ordinals.sort_unstable();
+        ordinals.iter().filter_map(|ordinal| self.items.get(ordinal)).cloned().collect()
+    }
+
+    /// The items last written after `lsn`, in the order of their entries.
+    pub(crate) fn changed_after(&self, lsn: u64) -> impl Iterator<Item = &Arc<Item>> {
+        let lower = Bound::Excluded((lsn, u64::MAX));
+        self.changes
+            .range((lower, Bound::Unbounded))
+            .filter_map(|(_, ordinal)| self.items.get(ordinal))
+    }
+
+    /// Items whose time to live has passed.
+    pub(crate) fn expired(&self, now_seconds: u64) -> Vec<Arc<Item>> {
+        let passed = self.expiries.range(..=(now_seconds, u64::MAX));
+        passed.filter_map(|(_, ordinal)| self.items.get(ordinal)).cloned().collect()
+    }
+
+    pub(crate) fn fingerprints(
+        &self,
+        item_key: &PartitionKey,
+        document: &serde_json::Value,
+    ) -> Vec<Fingerprint> {
+        self.unique_keys.fingerprints(item_key, document)
+    }
+
+    pub(crate) fn owner_of(&self, fingerprint: &Fingerprint) -> Option<u64> {
+        self.unique.owner(fingerprint)
+    }
+
+    fn insert(&mut self, item: &Arc<Item>) {
+        let ids = self.places.entry(item.place.clone()).or_default();
+        ids.entry(item.id.clone()).or_default().add(item.ordinal);
+        self.changes.insert((item.lsn, item.ordinal));
+        if let Some(moment) = item.expires_at {
+            self.expiries.insert((moment, item.ordinal));
+        }
+        for fingerprint in self.unique_keys.fingerprints(&item.key, &item.document) {
+            self.unique.insert(fingerprint, item.ordinal);
+        }
+        self.items.insert(item.ordinal, item.clone());
+    }
+
+    fn remove(&mut self, item: &Arc<Item>) {
+        if let Some(ids) = self.places.get_mut(&item.place) {
+            if let Some(ordinals) = ids.get_mut(&item.id)
+                && ordinals.remove(item.ordinal)
+            {
+                ids.remove(&item.id);
+            }
+            if ids.is_empty() {
+                self.places.remove(&item.place);
+            }
+        }
+        self.changes.remove(&(item.lsn, item.ordinal));
+        if let Some(moment) = item.expires_at {
+            self.expiries.remove(&(moment, item.ordinal));
+        }
+        for fingerprint in self.unique_keys.fingerprints(&item.key, &item.document) {
+            self.unique.remove(&fingerprint);
+        }
+        self.items.remove(&item.ordinal);
+    }
+}
+
+/// The items that share a place in the key space and an id: nearly always one. Long strings hashed by
+/// version 1 share their place when they begin alike.
+#[derive(Debug, Default)]
+enum Ordinals {
+    #[default]
+    None,
+    One(u64),
+    Many(Vec<u64>),
+}
+
+impl Ordinals {
+    fn iter(&self) -> impl Iterator<Item = u64> {
+        let slice: &[u64] = match self {
+            Self::None => &[],
+            Self::One(ordinal) => std::slice::from_ref(ordinal),
+            Self::Many(ordinals) => ordinals,
+        };
+        slice.iter().copied()
+    }
+
+    fn add(&mut self, ordinal: u64) {
+        *self = match std::mem::take(self) {
+            Self::None => Self::One(ordinal),
+            Self::One(first) => Self::Many(vec![first, ordinal]),
+            Self::Many(mut ordinals) => {
+                ordinals.push(ordinal);
+                Self::Many(ordinals)
+            }
+        };
+    }
+
+    /// Takes an ordinal out and tells whether none is left.
+    fn remove(&mut self, ordinal: u64) -> bool {
+        let mut left: Vec<u64> = self.iter().filter(|other| *other != ordinal).collect();
+        *self = match left.len() {
+            0 => Self::None,
+            1 => Self::One(left.remove(0)),
+            _ => Self::Many(left),
+        };
+        matches!(self, Self::None)
+    }
+}

@@ -1,0 +1,335 @@
+//! Writes decided together: each operation sees what the ones before it did, and either all of them
+//! happen or none does.
+//!
+//! A single write is a transaction of one. Nothing is applied here: the caller commits the changes as
+//! one entry of the log, or drops them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use serde_json::{Map, Value};
+use sidereal_protocol::{
+    EffectivePartitionKey, Etag, PartitionKey, PartitionKeyDefinition, PatchOperation, Rid,
+};
+use sidereal_query::{Condition, Context};
+
+use super::patch::apply as apply_patch;
+use super::unique::Fingerprint;
+use super::{Change, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
+use crate::charge;
+use crate::clock::Timestamp;
+
+/// The largest document.
+pub(crate) const ITEM_LIMIT: usize = 2 * 1024 * 1024;
+
+/// What a container says about its items.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules<'a> {
+    pub(crate) container: Rid,
+    /// The container's `_self`.
+    pub(crate) link: &'a str,
+    pub(crate) index: &'a IndexPolicy,
+    /// Seconds; `None` turns expiry off, `-1` leaves it to the items.
+    pub(crate) default_ttl: Option<i64>,
+    pub(crate) ordinals: &'a AtomicU64,
+    pub(crate) versions: &'a AtomicU64,
+    pub(crate) now: Timestamp,
+}
+
+/// The conditions of `if-match` and `if-none-match`.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WriteCondition {
+    pub(crate) if_match: Option<Etag>,
+    pub(crate) if_none_match: Option<Etag>,
+}
+
+/// Why an operation did not happen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Conflict,
+    UniqueKeyConflict,
+    NotFound,
+    NotModified,
+    PreconditionFailed,
+    PatchConditionNotMet,
+    TooLarge,
+    /// A sentence about what to change.
+    Invalid(String),
+}
+
+/// What an operation did.
+#[derive(Clone, Debug)]
+pub(crate) struct Written {
+    /// The version there is now; of a delete, the one that was.
+    pub(crate) item: Arc<Item>,
+    pub(crate) outcome: Outcome,
+    pub(crate) charge: f64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    Created,
+    Replaced,
+    Deleted,
+    Read,
+}
+
+/// How a patch changes a document, and whether it should.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PatchOf<'a> {
+    pub(crate) operations: &'a [PatchOperation],
+    pub(crate) condition: Option<&'a Condition>,
+    /// The time and the limits that the condition is evaluated with.
+    pub(crate) context: &'a Context,
+    /// What of a document cannot be patched.
+    pub(crate) key: &'a PartitionKeyDefinition,
+}
+
+impl PatchOf<'_> {
+    fn applies_to(&self, document: &Value) -> Result<(), Refusal> {
+        let Some(condition) = self.condition else { return Ok(()) };
+        match condition.matches(document, self.context) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(Refusal::PatchConditionNotMet),
+            Err(error) => Err(Refusal::Invalid(error.to_string())),
+        }
+    }
+}
+
+/// The name of an item within a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ItemName {
+    pub(crate) place: EffectivePartitionKey,
+    pub(crate) key: PartitionKey,
+    pub(crate) id: Arc<str>,
+}
+
+/// Operations decided one after the other against one replica.
+pub(crate) struct Transaction<'a> {
+    replica: &'a Replica,
+    rules: Rules<'a>,
+    lsn: u64,
+    /// What the operations so far left in place of an item.
+    overlay: HashMap<ItemName, Option<Arc<Item>>>,
+    /// Who owns a unique key after the operations so far.
+    claims: HashMap<Fingerprint, Option<u64>>,
+    changes: Vec<Change>,
+}
+
+impl<'a> Transaction<'a> {
+    /// Begins a transaction whose changes will be the replica's next entry.
+    pub(crate) fn new(replica: &'a Replica, rules: Rules<'a>) -> Self {
+        Self {
+            replica,
+            rules,
+            lsn: replica.lsn() + 1,
+            overlay: HashMap::new(),
+            claims: HashMap::new(),
+            changes: Vec::new(),
+        }
+    }
+
+    /// The changes to commit.
+    pub(crate) fn into_changes(self) -> Vec<Change> {
+        self.changes
+    }
+
+    pub(crate) fn read(
+        &self,
+        name: &ItemName,
+        condition: &WriteCondition,
+    ) -> Result<Written, Refusal> {
+        let item = self.find(name).ok_or(Refusal::NotFound)?;
+        let unchanged =
+            condition.if_none_match.as_ref().is_some_and(|etag| etag.matches(&item.etag));
+        if unchanged {
+            return Err(Refusal::NotModified);
+        }
+        let charge = charge::read(item.size());
+        Ok(Written { item, outcome: Outcome::Read, charge })
+    }
+
+    pub(crate) fn create(&mut self, draft: ItemDraft) -> Result<Written, Refusal> {
+        if self.find(&draft.name()).is_some() {
+            return Err(Refusal::Conflict);
+        }
+        self.put(draft, None)
+    }
+
+    pub(crate) fn upsert(
+        &mut self,
+        draft: ItemDraft,
+        condition: &WriteCondition,
+    ) -> Result<Written, Refusal> {
+        match self.find(&draft.name()) {
+            Some(current) => {
+                condition.check(&current)?;
+                self.put(draft, Some(current))
+            }
+            None => self.put(draft, None),
+        }
+    }
+
+    pub(crate) fn replace(
+        &mut self,
+        name: &ItemName,
+        draft: ItemDraft,
+        condition: &WriteCondition,
+    ) -> Result<Written, Refusal> {
+        let current = self.find(name).ok_or(Refusal::NotFound)?;
+        condition.check(&current)?;
+        if draft.id != name.id {
+            let message = "The id of an item cannot be changed: the id in the body differs from the one in the path.";
+            return Err(Refusal::Invalid(message.to_owned()));
+        }
+        self.put(draft, Some(current))
+    }
+
+    pub(crate) fn patch(
+        &mut self,
+        name: &ItemName,
+        patch: &PatchOf<'_>,
+        condition: &WriteCondition,
+    ) -> Result<Written, Refusal> {
+        let current = self.find(name).ok_or(Refusal::NotFound)?;
+        condition.check(&current)?;
+        patch.applies_to(&current.document)?;
+        let mut document = current.document.as_object().cloned().unwrap_or_default();
+        apply_patch(&mut document, patch.operations, patch.key).map_err(Refusal::Invalid)?;
+        let draft = ItemDraft {
+            id: name.id.clone(),
+            key: name.key.clone(),
+            place: name.place.clone(),
+            document,
+        };
+        let mut written = self.put(draft, Some(current.clone()))?;
+        let size = written.item.size();
+        written.charge =
+            charge::patch(size, current.terms, written.item.terms, patch.operations.len());
+        Ok(written)
+    }
+
+    pub(crate) fn delete(
+        &mut self,
+        name: &ItemName,
+        condition: &WriteCondition,
+    ) -> Result<Written, Refusal> {
+        let item = self.find(name).ok_or(Refusal::NotFound)?;
+        condition.check(&item)?;
+        for fingerprint in self.replica.fingerprints(&item.key, &item.document) {
+            self.claims.insert(fingerprint, None);
+        }
+        self.overlay.insert(name.clone(), None);
+        self.changes.push(Change::Delete { item: item.clone() });
+        let charge = charge::write(item.size(), item.terms);
+        Ok(Written { item, outcome: Outcome::Deleted, charge })
+    }
+
+    fn find(&self, name: &ItemName) -> Option<Arc<Item>> {
+        if let Some(item) = self.overlay.get(name) {
+            return item.clone();
+        }
+        let item = self.replica.find(&name.place, &name.key, &name.id)?;
+        (!item.is_expired(self.rules.now.seconds())).then(|| item.clone())
+    }
+
+    fn put(&mut self, draft: ItemDraft, replaced: Option<Arc<Item>>) -> Result<Written, Refusal> {
+        let name = draft.name();
+        let ordinal = match &replaced {
+            Some(current) => current.ordinal,
+            None => self.rules.ordinals.fetch_add(1, Ordering::Relaxed),
+        };
+        let item = Arc::new(self.rules.complete(draft, ordinal, self.lsn)?);
+        self.claim_unique_keys(&item, replaced.as_deref())?;
+        let charge = match &replaced {
+            Some(current) => charge::replace(item.size(), current.terms, item.terms),
+            None => charge::write(item.size(), item.terms),
+        };
+        let outcome = if replaced.is_some() { Outcome::Replaced } else { Outcome::Created };
+        self.overlay.insert(name, Some(item.clone()));
+        self.changes.push(Change::Put { item: item.clone(), replaced });
+        Ok(Written { item, outcome, charge })
+    }
+
+    fn claim_unique_keys(&mut self, item: &Item, replaced: Option<&Item>) -> Result<(), Refusal> {
+        let wanted = self.replica.fingerprints(&item.key, &item.document);
+        let owner = |claims: &HashMap<Fingerprint, Option<u64>>, fingerprint: &Fingerprint| {
+            claims.get(fingerprint).copied().unwrap_or_else(|| self.replica.owner_of(fingerprint))
+        };
+        let taken = |fingerprint| {
+            owner(&self.claims, fingerprint).is_some_and(|ordinal| ordinal != item.ordinal)
+        };
+        if wanted.iter().any(taken) {
+            return Err(Refusal::UniqueKeyConflict);
+        }
+        if let Some(replaced) = replaced {
+            for fingerprint in self.replica.fingerprints(&replaced.key, &replaced.document) {
+                self.claims.insert(fingerprint, None);
+            }
+        }
+        self.claims.extend(wanted.into_iter().map(|fingerprint| (fingerprint, Some(item.ordinal))));
+        Ok(())
+    }
+}
+
+impl WriteCondition {
+    fn check(&self, current: &Item) -> Result<(), Refusal> {
+        let stale = self.if_match.as_ref().is_some_and(|etag| !etag.matches(&current.etag));
+        let present = self.if_none_match.as_ref().is_some_and(|etag| etag.matches(&current.etag));
+        if stale || present { Err(Refusal::PreconditionFailed) } else { Ok(()) }
+    }
+}
+
+impl ItemDraft {
+    fn name(&self) -> ItemName {
+        ItemName { place: self.place.clone(), key: self.key.clone(), id: self.id.clone() }
+    }
+}
+
+impl Rules<'_> {
+    /// Gives a draft its version, its RID and its end.
+    fn complete(&self, draft: ItemDraft, ordinal: u64, lsn: u64) -> Result<Item, Refusal> {
+        let written_at = self.now.seconds();
+        let lifetime = self.lifetime(&draft.document)?;
+        let rid = self.container.document(ordinal).map(|rid| rid.to_string()).unwrap_or_default();
+        let version = self.versions.fetch_add(1, Ordering::Relaxed);
+        let system = SystemProperties {
+            link: format!("{}docs/{rid}/", self.link),
+            rid,
+            etag: new_etag(version, written_at),
+            written_at,
+        };
+        let terms = terms_of(self.index, &draft.document);
+        let expires_at = lifetime.map(|seconds| written_at.saturating_add(seconds));
+        let item = draft.into_item(ordinal, lsn, terms, expires_at, system);
+        if item.size() > ITEM_LIMIT {
+            return Err(Refusal::TooLarge);
+        }
+        Ok(item)
+    }
+
+    /// The seconds an item has to live; the item's own `ttl` goes before the container's default.
+    fn lifetime(&self, document: &Map<String, Value>) -> Result<Option<u64>, Refusal> {
+        let own = match document.get("ttl") {
+            None | Some(Value::Null) => None,
+            Some(value) => Some(value.as_i64().filter(|ttl| *ttl == -1 || *ttl > 0).ok_or_else(|| {
+                let message = "The input ttl is invalid. Ensure to provide a nonzero positive integer or -1.";
+                Refusal::Invalid(message.to_owned())
+            })?),
+        };
+        let effective = self.default_ttl.map(|default| own.unwrap_or(default));
+        Ok(effective.and_then(|seconds| u64::try_from(seconds).ok()))
+    }
+}
+
+fn terms_of(index: &IndexPolicy, document: &Map<String, Value>) -> u32 {
+    document.iter().map(|(name, value)| index.terms_below(name, value)).sum()
+}
+
+/// An etag in the service's shape: a counter and the second of the write.
+pub(crate) fn new_etag(version: u64, seconds: u64) -> Etag {
+    let (low, high) = (version & 0xffff_ffff, (version >> 32) & 0xffff);
+    let text = format!("\"{low:08x}-{high:04x}-0000-0000-{seconds:08x}0000\"");
+    Etag::new(text).expect("hexadecimal digits and hyphens in quotes are an etag")
+}
