@@ -6,81 +6,38 @@
 use std::collections::HashSet;
 
 use serde_json::Value;
+use sidereal_protocol::AggregateType;
 
 use crate::order::{compare_views, write_identity};
 use crate::value::{Datum, View, double};
 
-/// The aggregate functions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AggregateKind {
-    Average,
-    Count,
-    CountIf,
-    MakeList,
-    MakeSet,
-    Max,
-    Min,
-    Sum,
+/// The aggregate of this name, in any case.
+pub(crate) fn by_name(name: &str) -> Option<AggregateType> {
+    const NAMES: [(&str, AggregateType); 8] = [
+        ("AVG", AggregateType::Average),
+        ("COUNT", AggregateType::Count),
+        ("COUNTIF", AggregateType::CountIf),
+        ("MAKELIST", AggregateType::MakeList),
+        ("MAKESET", AggregateType::MakeSet),
+        ("MAX", AggregateType::Max),
+        ("MIN", AggregateType::Min),
+        ("SUM", AggregateType::Sum),
+    ];
+    let found = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
+    found.map(|(_, kind)| *kind)
 }
 
-impl AggregateKind {
-    /// The aggregate of this name, in any case.
-    pub(crate) fn of(name: &str) -> Option<Self> {
-        const NAMES: [(&str, AggregateKind); 8] = [
-            ("AVG", AggregateKind::Average),
-            ("COUNT", AggregateKind::Count),
-            ("COUNTIF", AggregateKind::CountIf),
-            ("MAKELIST", AggregateKind::MakeList),
-            ("MAKESET", AggregateKind::MakeSet),
-            ("MAX", AggregateKind::Max),
-            ("MIN", AggregateKind::Min),
-            ("SUM", AggregateKind::Sum),
-        ];
-        let found = NAMES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found.map(|(_, kind)| *kind)
-    }
-
-    /// Its name in a query plan.
-    pub(crate) fn plan_name(self) -> &'static str {
-        match self {
-            Self::Average => "Average",
-            Self::Count => "Count",
-            Self::CountIf => "CountIf",
-            Self::MakeList => "MakeList",
-            Self::MakeSet => "MakeSet",
-            Self::Max => "Max",
-            Self::Min => "Min",
-            Self::Sum => "Sum",
-        }
-    }
-
-    /// The aggregate with this name in a query plan.
-    pub(crate) fn from_plan_name(name: &str) -> Option<Self> {
-        match name {
-            "Average" => Some(Self::Average),
-            "Count" => Some(Self::Count),
-            "CountIf" => Some(Self::CountIf),
-            "MakeList" => Some(Self::MakeList),
-            "MakeSet" => Some(Self::MakeSet),
-            "Max" => Some(Self::Max),
-            "Min" => Some(Self::Min),
-            "Sum" => Some(Self::Sum),
-            _ => None,
-        }
-    }
-
-    /// An accumulator that has seen nothing.
-    pub(crate) fn start(self) -> Accumulator {
-        match self {
-            Self::Average => Accumulator::Average { sum: Some(0.0), count: 0 },
-            Self::Count => Accumulator::Count(0),
-            Self::CountIf => Accumulator::CountIf(0),
-            Self::MakeList => Accumulator::List(Vec::new()),
-            Self::MakeSet => Accumulator::Set { items: Vec::new(), seen: HashSet::new() },
-            Self::Max => Accumulator::Extreme { largest: true, state: Extreme::Empty },
-            Self::Min => Accumulator::Extreme { largest: false, state: Extreme::Empty },
-            Self::Sum => Accumulator::Sum(Some(0.0)),
-        }
+/// An accumulator that has seen nothing.
+pub(crate) fn start(kind: AggregateType) -> Accumulator {
+    match kind {
+        AggregateType::Average => Accumulator::Average { sum: Some(0.0), count: 0 },
+        AggregateType::Count => Accumulator::Count(0),
+        AggregateType::CountIf => Accumulator::CountIf(0),
+        AggregateType::MakeList => Accumulator::List(Vec::new()),
+        AggregateType::MakeSet => Accumulator::Set { items: Vec::new(), seen: HashSet::new() },
+        AggregateType::Max => Accumulator::Extreme { largest: true, state: Extreme::Empty },
+        AggregateType::Min => Accumulator::Extreme { largest: false, state: Extreme::Empty },
+        AggregateType::Sum => Accumulator::Sum(Some(0.0)),
     }
 }
 

@@ -3,6 +3,8 @@
 //! - [`parse`] reads text into a [`tree`]; `Display` writes a tree back as text.
 //! - [`Program`] is a query ready to run over the documents of one partition, [`Condition`] a
 //!   filter on a single document.
+//! - [`plan()`](plan::plan) says how a query that spans partitions is asked and put together.
+//! - [`Merge`](merge::Merge) puts the answers together.
 //! - [`order`] compares values of any types.
 //!
 //! Everything is pure: the time, random numbers and limits come in with a [`Context`], documents
@@ -14,8 +16,10 @@ mod eval;
 mod functions;
 mod lexer;
 pub mod limits;
+pub mod merge;
 pub mod order;
 mod parser;
+pub mod plan;
 mod print;
 pub mod tree;
 mod value;
@@ -26,4 +30,5 @@ pub use error::{
 pub use eval::{Condition, Context, Counters, Flow, Parameters, Program, Progress, Run, Shape};
 pub use limits::Limits;
 pub use parser::parse;
+pub use plan::{Features, plan, plan_within_partition};
 pub use tree::Query;

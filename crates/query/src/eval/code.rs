@@ -6,8 +6,8 @@
 
 use regex::Regex;
 use serde_json::Value;
+use sidereal_protocol::AggregateType;
 
-use crate::aggregate::AggregateKind;
 use crate::functions::Function;
 use crate::tree::{BinaryOp, Direction, UnaryOp};
 
@@ -103,7 +103,7 @@ pub(crate) struct Grouping {
 
 #[derive(Debug)]
 pub(crate) struct AggregateCode {
-    pub(crate) kind: AggregateKind,
+    pub(crate) kind: AggregateType,
     pub(crate) argument: Code,
 }
 

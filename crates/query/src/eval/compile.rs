@@ -7,13 +7,14 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
+use sidereal_protocol::AggregateType;
 
 use super::code::{
     AggregateCode, Block, Code, CollectionCode, DOCUMENT, Grouping, Matcher, ProjectionCode,
     RowWindow, SourceCode, StepCode,
 };
 use super::pattern;
-use crate::aggregate::AggregateKind;
+use crate::aggregate;
 use crate::error::CompileError;
 use crate::functions::{self, Function};
 use crate::tree::{
@@ -69,10 +70,11 @@ pub(crate) fn member_names(items: &[SelectItem]) -> Vec<String> {
     let mut unnamed = 0;
     let name = |item: &SelectItem| {
         let given = item.alias.as_deref().or_else(|| item.expression.natural_name());
-        given.map(str::to_owned).unwrap_or_else(|| {
-            unnamed += 1;
-            format!("${unnamed}")
-        })
+        if let Some(name) = given {
+            return name.to_owned();
+        }
+        unnamed += 1;
+        format!("${unnamed}")
     };
     items.iter().map(name).collect()
 }
@@ -411,7 +413,7 @@ impl<'q> Compiler<'q> {
     }
 
     fn call(&mut self, name: &'q str, arguments: &'q [Expr]) -> Compiled<Code> {
-        if let Some(kind) = AggregateKind::of(name) {
+        if let Some(kind) = aggregate::by_name(name) {
             return self.aggregate(name, kind, arguments);
         }
         let function = functions::find(name)?;
@@ -425,7 +427,7 @@ impl<'q> Compiler<'q> {
     fn aggregate(
         &mut self,
         name: &str,
-        kind: AggregateKind,
+        kind: AggregateType,
         arguments: &'q [Expr],
     ) -> Compiled<Code> {
         // The argument is evaluated per row, so it sees aliases and no other aggregate.
@@ -513,7 +515,7 @@ pub(crate) fn has_aggregate(projection: &Projection) -> bool {
 pub(crate) fn mentions_aggregate(expression: &Expr) -> bool {
     match expression {
         Expr::Call { name, arguments } => {
-            AggregateKind::of(name).is_some() || arguments.iter().any(mentions_aggregate)
+            aggregate::by_name(name).is_some() || arguments.iter().any(mentions_aggregate)
         }
         Expr::Property(inner, _) | Expr::Unary(_, inner) => mentions_aggregate(inner),
         Expr::Index(left, right) | Expr::Binary(_, left, right) => {

@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::code::{Block, Grouping, ProjectionCode, RowWindow};
 use super::machine::{Evaluated, Flow, GroupRow, Machine};
-use crate::aggregate::Accumulator;
+use crate::aggregate::{self, Accumulator};
 use crate::error::EvalError;
 use crate::order::{compare_views, write_identity};
 use crate::tree::Direction;
@@ -203,7 +203,7 @@ fn check_rows(machine: &Machine<'_>, rows: usize) -> Evaluated<()> {
 }
 
 fn start(grouping: &Grouping) -> Vec<Accumulator> {
-    grouping.aggregates.iter().map(|aggregate| aggregate.kind.start()).collect()
+    grouping.aggregates.iter().map(|code| aggregate::start(code.kind)).collect()
 }
 
 /// The row as the select list wants it; none if it is an undefined `VALUE`.
@@ -236,7 +236,7 @@ fn compare_rows(
 }
 
 /// An ordering seen in a direction.
-pub(crate) fn direct(direction: Direction, ordering: Ordering) -> Ordering {
+fn direct(direction: Direction, ordering: Ordering) -> Ordering {
     match direction {
         Direction::Ascending => ordering,
         Direction::Descending => ordering.reverse(),

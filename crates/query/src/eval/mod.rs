@@ -24,5 +24,4 @@ pub use program::{Counters, Program, Progress, Run, Shape};
 
 pub(crate) use compile::{count, has_aggregate, member_names, mentions_aggregate};
 pub(crate) use context::Meter;
-pub(crate) use gather::direct;
 pub(crate) use machine::contains;

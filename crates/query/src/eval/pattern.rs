@@ -102,7 +102,8 @@ mod tests {
 
     #[test]
     fn wildcards_sets_and_escapes_match_as_documented() {
-        let cases: &[(&str, Option<char>, &[&str], &[&str])] = &[
+        type Case<'a> = (&'a str, Option<char>, &'a [&'a str], &'a [&'a str]);
+        let cases: &[Case<'_>] = &[
             ("abc", None, &["abc"], &["ab", "abcd", "ABC"]),
             ("a%", None, &["a", "abc", "a\nb"], &["ba", ""]),
             ("%b%", None, &["b", "abc"], &["ac"]),

@@ -54,7 +54,7 @@ pub(super) fn is_object<'a>(_: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer
 }
 
 pub(super) fn is_primitive<'a>(_: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer<'a> {
-    check(args, |value| value.is_primitive())
+    Ok(Datum::Bool(args[0].view().is_primitive()))
 }
 
 pub(super) fn is_string<'a>(_: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer<'a> {

@@ -1,0 +1,79 @@
+//! What a server wants to know of a query before it runs it.
+
+use crate::eval::has_aggregate;
+use crate::tree::{Collection, Direction, Expr, From, OrderBy, Query, Source};
+
+/// One key of an `ORDER BY`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OrderPath {
+    /// The names along the way from the document to the key; none if the key is computed, which
+    /// no index can serve.
+    pub path: Option<Vec<String>>,
+    /// The direction.
+    pub direction: Direction,
+}
+
+impl Query {
+    /// The paths that `ORDER BY` sorts by: what an index policy must cover.
+    pub fn order_by_paths(&self) -> Vec<OrderPath> {
+        let Some(OrderBy::Keys(keys)) = &self.order_by else { return Vec::new() };
+        let root = self.document_alias();
+        let path = |expression| root.and_then(|root| path_below(expression, root));
+        keys.iter()
+            .map(|key| OrderPath {
+                path: path(&key.expression)
+                    .map(|names| names.into_iter().map(str::to_owned).collect()),
+                direction: key.direction,
+            })
+            .collect()
+    }
+
+    /// Whether a gateway can serve the query over several partitions by itself, row by row.
+    ///
+    /// Everything that has to be put together from the partitions' answers needs a client with a
+    /// query plan; the service answers it with 400/1004.
+    pub fn is_servable_across_partitions(&self) -> bool {
+        let streams = !self.select.distinct
+            && self.select.top.is_none()
+            && self.group_by.is_empty()
+            && self.order_by.is_none()
+            && self.window.is_none()
+            && !has_aggregate(&self.select.projection);
+        streams && inner_query(self).is_none_or(Self::is_servable_across_partitions)
+    }
+
+    /// The name that stands for the whole document.
+    pub(crate) fn document_alias(&self) -> Option<&str> {
+        match &self.from.as_ref()?.source {
+            Source::Collection { collection: Collection::Path { root, steps }, alias }
+                if steps.is_empty() =>
+            {
+                Some(alias.as_ref().unwrap_or(root))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The query in `FROM (…)`.
+pub(crate) fn inner_query(query: &Query) -> Option<&Query> {
+    let From { source, .. } = query.from.as_ref()?;
+    match source {
+        Source::Collection { collection: Collection::Subquery(inner), .. }
+        | Source::Elements { collection: Collection::Subquery(inner), .. } => Some(inner),
+        _ => None,
+    }
+}
+
+/// The names from `root` down to what `expression` reads, if that is all it does.
+pub(crate) fn path_below<'e>(expression: &'e Expr, root: &str) -> Option<Vec<&'e str>> {
+    match expression {
+        Expr::Identifier(name) => (name == root).then(Vec::new),
+        Expr::Property(base, name) => {
+            let mut names = path_below(base, root)?;
+            names.push(name);
+            Some(names)
+        }
+        _ => None,
+    }
+}
