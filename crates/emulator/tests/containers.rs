@@ -1,0 +1,217 @@
+//! Databases, containers, partition ranges and throughput over a socket.
+
+mod common;
+
+use common::Client;
+use http::Method;
+use serde_json::{Value, json};
+use sidereal_emulator::Emulator;
+
+fn definition(id: &str) -> Value {
+    json!({ "id": id, "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } })
+}
+
+#[tokio::test]
+async fn databases_are_created_listed_queried_and_deleted() {
+    let client = Client::start().await;
+    for id in ["one", "two", "three"] {
+        let created = client.send(Method::POST, "/dbs", &[], json!({ "id": id })).await;
+        assert_eq!((created.status, created.json()["id"].as_str()), (201, Some(id)));
+    }
+    assert_eq!(client.send(Method::POST, "/dbs", &[], json!({ "id": "one" })).await.status, 409);
+    assert_eq!(client.get("/dbs", &[]).await.json()["_count"], 3);
+    let query = json!({ "query": "SELECT * FROM root r WHERE r.id = @id", "parameters": [{ "name": "@id", "value": "two" }] });
+    let found = client
+        .send(Method::POST, "/dbs", &[("x-ms-documentdb-isquery", "true")], query)
+        .await
+        .json();
+    assert_eq!(found["Databases"][0]["id"], "two");
+    let first = client.get("/dbs", &[("x-ms-max-item-count", "2")]).await;
+    let token = first.header("x-ms-continuation").unwrap().to_owned();
+    let second = client
+        .get("/dbs/", &[("x-ms-max-item-count", "2"), ("x-ms-continuation", &token)])
+        .await
+        .json();
+    assert_eq!(second["_count"], 1);
+    assert_eq!(client.send(Method::DELETE, "/dbs/one", &[], Value::Null).await.status, 204);
+    assert_eq!(client.get("/dbs/one", &[]).await.status, 404);
+    for malformed in [json!({}), json!({ "id": "a/b" }), json!({ "id": 7 })] {
+        assert_eq!(client.send(Method::POST, "/dbs", &[], malformed).await.status, 400);
+    }
+}
+
+#[tokio::test]
+async fn a_container_keeps_what_it_was_created_with_and_gets_the_rest() {
+    let client = Client::start().await;
+    let mut wanted = definition("c");
+    wanted["defaultTtl"] = json!(60);
+    wanted["somethingNew"] = json!({ "kept": true });
+    client.create_container(wanted).await;
+    let container = client.get("/dbs/db/colls/c", &[]).await.json();
+    assert_eq!(container["defaultTtl"], 60);
+    assert_eq!(container["somethingNew"], json!({ "kept": true }));
+    assert_eq!(container["indexingPolicy"]["includedPaths"], json!([{ "path": "/*" }]));
+    assert_eq!(
+        container["partitionKey"],
+        json!({ "paths": ["/pk"], "kind": "Hash", "version": 2 })
+    );
+    let (database, rid) =
+        (client.get("/dbs/db", &[]).await.json(), container["_rid"].as_str().unwrap());
+    assert_eq!(
+        container["_self"],
+        format!("dbs/{}/colls/{rid}/", database["_rid"].as_str().unwrap())
+    );
+    assert_eq!(client.send(Method::POST, "/dbs/db/colls", &[], definition("c")).await.status, 409);
+    let missing = client.get("/dbs/none/colls", &[]).await;
+    assert_eq!((missing.status, missing.sub_status()), (404, 1003));
+}
+
+#[tokio::test]
+async fn a_container_can_be_replaced_except_for_its_keys() {
+    let client = Client::start().await;
+    client.create_container(definition("c")).await;
+    let mut changed = client.get("/dbs/db/colls/c", &[]).await.json();
+    changed["defaultTtl"] = json!(-1);
+    let replaced = client.send(Method::PUT, "/dbs/db/colls/c", &[], changed.clone()).await;
+    assert_eq!(
+        (replaced.status, &replaced.json()["defaultTtl"]),
+        (200, &json!(-1)),
+        "{}",
+        replaced.text
+    );
+    changed["partitionKey"]["paths"] = json!(["/other"]);
+    assert_eq!(client.send(Method::PUT, "/dbs/db/colls/c", &[], changed).await.status, 400);
+}
+
+#[tokio::test]
+async fn malformed_containers_are_refused() {
+    let client = Client::start().await;
+    client.send(Method::POST, "/dbs", &[], json!({ "id": "db" })).await;
+    let with = |name: &str, value: Value| {
+        let mut wanted = definition("c");
+        wanted[name] = value;
+        wanted
+    };
+    for malformed in [
+        json!({ "id": "c" }),
+        json!({ "id": "c", "partitionKey": { "paths": [] } }),
+        json!({ "id": "c", "partitionKey": { "paths": ["/a", "/b", "/c", "/d"], "kind": "MultiHash", "version": 2 } }),
+        with("defaultTtl", json!(0)),
+        with("defaultTtl", json!("soon")),
+        with("indexingPolicy", json!({ "includedPaths": [{ "path": "nope" }] })),
+        with("uniqueKeyPolicy", json!({ "uniqueKeys": [{ "paths": [] }] })),
+        with("id", json!("what?")),
+    ] {
+        let refused = client.send(Method::POST, "/dbs/db/colls", &[], malformed.clone()).await;
+        assert_eq!(refused.status, 400, "{malformed}: {}", refused.text);
+    }
+}
+
+#[tokio::test]
+async fn a_container_begins_with_a_partition_per_six_thousand_units() {
+    let client = Client::start().await;
+    client.send(Method::POST, "/dbs", &[], json!({ "id": "db" })).await;
+    for (units, partitions) in [("400", 1), ("6000", 1), ("12000", 2), ("30000", 5)] {
+        let created = client
+            .send(
+                Method::POST,
+                "/dbs/db/colls",
+                &[("x-ms-offer-throughput", units)],
+                definition(units),
+            )
+            .await;
+        assert_eq!(created.status, 201);
+        let ranges = client.get(&format!("/dbs/db/colls/{units}/pkranges"), &[]).await.json();
+        assert_eq!(ranges["_count"], partitions, "{units}");
+    }
+}
+
+#[tokio::test]
+async fn partition_ranges_tile_the_key_space_and_are_read_once() {
+    let client = Client::with(Emulator::builder().partitions(5)).await;
+    client.create_container(definition("c")).await;
+    let headers = [("a-im", "Incremental Feed"), ("x-ms-max-item-count", "-1")];
+    let first = client.get("/dbs/db/colls/c/pkranges/", &headers).await;
+    let body = first.json();
+    let ranges = body["PartitionKeyRanges"].as_array().unwrap();
+    assert_eq!(ranges.len(), 5);
+    assert_eq!(
+        (ranges[0]["minInclusive"].as_str(), ranges[4]["maxExclusive"].as_str()),
+        (Some(""), Some("FF"))
+    );
+    for pair in ranges.windows(2) {
+        assert_eq!(pair[0]["maxExclusive"], pair[1]["minInclusive"]);
+    }
+    let etag = first.header("etag").unwrap();
+    let again = client
+        .get("/dbs/db/colls/c/pkranges/", &[headers[0], headers[1], ("if-none-match", etag)])
+        .await;
+    assert_eq!(again.status, 304);
+}
+
+#[tokio::test]
+async fn throughput_is_found_by_the_resources_link_and_replaced() {
+    let client = Client::start().await;
+    client.create_container(definition("c")).await;
+    let link = client.get("/dbs/db/colls/c", &[]).await.json()["_self"].clone();
+    let query = json!({ "query": "SELECT * FROM root r WHERE r.resource = @link", "parameters": [{ "name": "@link", "value": link }] });
+    let found = client
+        .send(Method::POST, "/offers", &[("x-ms-documentdb-isquery", "true")], query)
+        .await
+        .json();
+    let mut offer = found["Offers"][0].clone();
+    assert_eq!(offer["content"]["offerThroughput"], 400);
+    let path = format!("/offers/{}", offer["id"].as_str().unwrap());
+    offer["content"]["offerThroughput"] = json!(1_000);
+    let replaced = client.send(Method::PUT, &path, &[], offer.clone()).await;
+    assert_eq!(replaced.json()["content"]["offerThroughput"], 1_000, "{}", replaced.text);
+    assert_eq!(client.get(&path, &[]).await.json()["content"]["offerThroughput"], 1_000);
+    offer["content"]["offerThroughput"] = json!(123);
+    assert_eq!(client.send(Method::PUT, &path, &[], offer.clone()).await.status, 400);
+    offer["content"] = json!({ "offerAutopilotSettings": { "maxThroughput": 4_000 } });
+    let scaled = client.send(Method::PUT, &path, &[], offer).await.json();
+    assert_eq!(scaled["content"]["offerAutopilotSettings"]["maxThroughput"], 4_000);
+}
+
+#[tokio::test]
+async fn a_container_of_a_database_with_throughput_has_none_of_its_own() {
+    let client = Client::start().await;
+    client
+        .send(Method::POST, "/dbs", &[("x-ms-offer-throughput", "1000")], json!({ "id": "db" }))
+        .await;
+    client.send(Method::POST, "/dbs/db/colls", &[], definition("shared")).await;
+    assert_eq!(client.get("/offers", &[]).await.json()["_count"], 1);
+    let scaled = [("x-ms-cosmos-offer-autopilot-settings", "{\"maxThroughput\":4000}")];
+    client.send(Method::POST, "/dbs/db/colls", &scaled, definition("own")).await;
+    assert_eq!(client.get("/offers", &[]).await.json()["_count"], 2);
+    client.send(Method::DELETE, "/dbs/db", &[], Value::Null).await;
+    assert_eq!(client.get("/offers", &[]).await.json()["_count"], 0);
+    for bad in ["399", "450", "lots"] {
+        let refused = client
+            .send(Method::POST, "/dbs", &[("x-ms-offer-throughput", bad)], json!({ "id": "x" }))
+            .await;
+        assert_eq!(refused.status, 400, "{bad}");
+    }
+}
+
+#[tokio::test]
+async fn the_account_advertises_the_address_that_the_client_used() {
+    let client = Client::start().await;
+    let account = client.get("/", &[]).await.json();
+    let endpoint = account["writableLocations"][0]["databaseAccountEndpoint"].as_str().unwrap();
+    assert_eq!(
+        endpoint.trim_end_matches('/'),
+        client.emulator.http_endpoint().trim_end_matches('/')
+    );
+    assert_eq!(account["userConsistencyPolicy"]["defaultConsistencyLevel"], "Session");
+}
+
+#[tokio::test]
+async fn what_the_emulator_does_not_have_is_refused_by_name() {
+    let client = Client::start().await;
+    client.create_container(definition("c")).await;
+    let refused = client.get("/dbs/db/colls/c/sprocs", &[]).await;
+    assert_eq!(refused.status, 400);
+    assert!(refused.text.contains("sprocs"), "{}", refused.text);
+    assert_eq!(client.send(Method::PUT, "/dbs/db", &[], json!({})).await.status, 405);
+}
