@@ -1,0 +1,58 @@
+//! Saying where the emulator is: one line of JSON for programs, a short page for people.
+
+use std::io::{self, Write};
+
+use serde_json::{Value, json};
+use sidereal_emulator::Emulator;
+
+/// Prints where the emulator is and how to connect to it.
+pub(crate) fn print(emulator: &Emulator, as_json: bool) -> io::Result<()> {
+    let text = if as_json { format!("{}\n", facts(emulator)) } else { page(emulator) };
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+fn facts(emulator: &Emulator) -> Value {
+    let region = emulator.account().options().region.as_str();
+    json!({
+        "endpoint": emulator.endpoint(),
+        "http_endpoint": emulator.http_endpoint(),
+        "key": emulator.key().expose_secret(),
+        "connection_string": emulator.connection_string(),
+        "certificate": certificate(emulator),
+        "regions": [{ "name": region, "endpoint": emulator.endpoint() }],
+    })
+}
+
+fn certificate(emulator: &Emulator) -> Option<String> {
+    emulator.certificate_path().map(|path| path.display().to_string())
+}
+
+fn page(emulator: &Emulator) -> String {
+    format!(
+        "\
+The account is ready; it lives in memory and ends with this command (Ctrl-C).
+
+  Endpoint           {endpoint}
+  Without TLS        {http_endpoint}
+  Key                {key}
+  Connection string  {connection_string}
+  Certificate        {certificate}
+  Region             {region}
+
+Connect with any Cosmos DB SDK, for example in Python:
+
+  from azure.cosmos import CosmosClient
+  client = CosmosClient(\"{http_endpoint}\", \"{key}\")
+
+A client that talks TLS has to trust the certificate above (Node: NODE_EXTRA_CA_CERTS={certificate}).
+",
+        endpoint = emulator.endpoint(),
+        http_endpoint = emulator.http_endpoint(),
+        key = emulator.key().expose_secret(),
+        connection_string = emulator.connection_string(),
+        certificate = certificate(emulator).unwrap_or_default(),
+        region = emulator.account().options().region,
+    )
+}

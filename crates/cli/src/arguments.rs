@@ -1,0 +1,87 @@
+//! What the command line may say; the comments are the help that people read.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use sidereal_protocol::{AccountKey, ConsistencyLevel, Error};
+
+/// The port that SDKs expect an emulator on.
+const DEFAULT_PORT: u16 = 8081;
+
+/// Azure Cosmos DB on this machine.
+#[derive(Debug, Parser)]
+#[command(name = "sidereal", version, arg_required_else_help = true)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a Cosmos DB account that any SDK can talk to.
+    ///
+    /// The account lives in memory and answers on one port, with TLS (https) and without (http). Point your
+    /// application at the endpoint that is printed; Ctrl-C stops it.
+    Emulator(EmulatorArguments),
+}
+
+#[derive(Args)]
+pub(crate) struct EmulatorArguments {
+    /// Port to listen on; 0 takes any that is free.
+    #[arg(long, default_value_t = DEFAULT_PORT)]
+    pub(crate) port: u16,
+
+    /// Address to listen on; 0.0.0.0 lets other machines in.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) address: IpAddr,
+
+    /// Physical partitions of every new container [default: one for each 6,000 RU/s begun].
+    #[arg(long, value_name = "N")]
+    pub(crate) partitions: Option<u32>,
+
+    /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
+    #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
+    pub(crate) consistency: ConsistencyLevel,
+
+    /// Key of the account, base64 [default: the key that the published emulator has].
+    #[arg(long, value_parser = key)]
+    pub(crate) key: Option<AccountKey>,
+
+    /// Answer 429 to requests beyond a container's provisioned throughput.
+    #[arg(long)]
+    pub(crate) enforce_throughput: bool,
+
+    /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) certificate_dir: Option<PathBuf>,
+
+    /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl std::fmt::Debug for EmulatorArguments {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter
+            .debug_struct("EmulatorArguments")
+            .field("port", &self.port)
+            .finish_non_exhaustive()
+    }
+}
+
+fn key(text: &str) -> Result<AccountKey, Error> {
+    AccountKey::from_base64(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_declaration_of_the_arguments_holds_together() {
+        Arguments::command().debug_assert();
+    }
+}

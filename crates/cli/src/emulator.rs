@@ -1,0 +1,106 @@
+//! `sidereal emulator`: start it, say where it is, wait for a signal, stop it.
+
+use std::env;
+use std::io;
+use std::path::PathBuf;
+
+use sidereal_emulator::{Emulator, StartError};
+use thiserror::Error;
+use tokio::runtime::Builder;
+
+use crate::announce;
+use crate::arguments::EmulatorArguments;
+
+/// Why the emulator did not run.
+#[derive(Debug, Error)]
+pub(crate) enum RunError {
+    #[error(transparent)]
+    Start(#[from] StartError),
+    #[error(
+        "there is no directory to keep the certificate in, since neither XDG_STATE_HOME nor HOME is set: \
+         give one with --certificate-dir"
+    )]
+    NoStateDirectory,
+    #[error("the system refuses what the emulator needs to run")]
+    System(#[from] io::Error),
+}
+
+/// Runs the emulator until the process is asked to end.
+pub(crate) fn run(arguments: EmulatorArguments) -> Result<(), RunError> {
+    Builder::new_multi_thread().enable_all().build()?.block_on(serve(arguments))
+}
+
+async fn serve(arguments: EmulatorArguments) -> Result<(), RunError> {
+    // Before anything is printed: whoever reads the first line may send the signal at once.
+    let mut signals = Signals::listen()?;
+    let emulator = start(&arguments).await?;
+    announce::print(&emulator, arguments.json)?;
+    signals.recv().await;
+    emulator.shutdown().await;
+    Ok(())
+}
+
+async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
+    let directory = arguments.certificate_dir.clone().or_else(state_directory);
+    let mut builder = Emulator::builder()
+        .port(arguments.port)
+        .address(arguments.address)
+        .consistency(arguments.consistency)
+        .enforce_throughput(arguments.enforce_throughput)
+        .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);
+    if let Some(partitions) = arguments.partitions {
+        builder = builder.partitions(partitions);
+    }
+    if let Some(key) = arguments.key.clone() {
+        builder = builder.key(key);
+    }
+    Ok(builder.start().await?)
+}
+
+/// Where this user's programs keep what outlives a run.
+fn state_directory() -> Option<PathBuf> {
+    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let state = variable("XDG_STATE_HOME")
+        .or_else(|| variable("HOME").map(|home| home.join(".local").join("state")))
+        .or_else(|| variable("LOCALAPPDATA"));
+    state.map(|directory| directory.join("sidereal"))
+}
+
+/// The ways in which the system asks a process to end.
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn recv(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn listen() -> io::Result<Self> {
+        Ok(Self(tokio::signal::windows::ctrl_c()?))
+    }
+
+    async fn recv(&mut self) {
+        self.0.recv().await;
+    }
+}

@@ -1,0 +1,164 @@
+//! `sidereal emulator` as a process: what it prints, what it answers, how it ends.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+/// No answer is waited for longer than this; it is far beyond what any takes.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A directory of its own, removed at the end.
+struct Directory(PathBuf);
+
+impl Directory {
+    fn new() -> Self {
+        Self(std::env::temp_dir().join(format!("sidereal-cli-test-{}", uuid::Uuid::new_v4())))
+    }
+}
+
+impl Drop for Directory {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0); // Best effort: the system empties its own.
+    }
+}
+
+/// A running emulator; killed if the test ends first.
+struct Running {
+    process: Child,
+    facts: Value,
+}
+
+impl Running {
+    fn start(directory: &Path, arguments: &[&str]) -> Self {
+        let mut process = sidereal(directory, &["--port", "0", "--json"])
+            .args(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        Self { process, facts: serde_json::from_str(&line).unwrap() }
+    }
+
+    fn fact(&self, name: &str) -> &str {
+        self.facts[name].as_str().unwrap()
+    }
+
+    /// What the emulator answers to `GET /probe` in cleartext.
+    fn probe(&self) -> String {
+        let address = self.fact("endpoint").trim_start_matches("https://").trim_end_matches('/');
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        write!(stream, "GET /probe HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
+            .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        answer
+    }
+
+    fn end_with(mut self, signal: &str) -> Option<i32> {
+        let process = self.process.id().to_string();
+        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
+        self.process.wait().unwrap().code()
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.process.kill(); // It has ended already unless the test failed.
+        let _ = self.process.wait();
+    }
+}
+
+fn sidereal(state: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidereal"));
+    command.arg("emulator").args(arguments).env("XDG_STATE_HOME", state);
+    command
+}
+
+fn fails(state: &Path, arguments: &[&str]) -> String {
+    let Output { status, stderr, .. } = sidereal(state, arguments).output().unwrap();
+    assert!(!status.success());
+    String::from_utf8(stderr).unwrap()
+}
+
+#[test]
+fn the_first_line_says_where_the_account_is_and_the_port_answers() {
+    let directory = Directory::new();
+    let emulator = Running::start(&directory.0, &[]);
+    assert!(emulator.probe().starts_with("HTTP/1.1 200 "));
+    let (endpoint, key) = (emulator.fact("endpoint"), emulator.fact("key"));
+    assert_eq!(
+        emulator.fact("connection_string"),
+        format!("AccountEndpoint={endpoint};AccountKey={key};")
+    );
+    assert_eq!(emulator.facts["regions"][0]["endpoint"], endpoint);
+    assert!(emulator.facts["regions"][0]["name"].is_string());
+    let pem = fs::read_to_string(emulator.fact("certificate")).unwrap();
+    assert!(pem.starts_with("-----BEGIN CERTIFICATE-----"), "{pem}");
+}
+
+#[cfg(unix)]
+#[test]
+fn interrupt_and_terminate_end_it_with_success() {
+    let directory = Directory::new();
+    for signal in ["-INT", "-TERM"] {
+        let emulator = Running::start(&directory.0, &[]);
+        assert_eq!(emulator.end_with(signal), Some(0), "{signal}");
+    }
+}
+
+#[test]
+fn the_certificate_is_the_same_at_the_next_start() {
+    let directory = Directory::new();
+    let at = directory.0.join("elsewhere");
+    let read = |emulator: Running| fs::read_to_string(emulator.fact("certificate")).unwrap();
+    let first = read(Running::start(&directory.0, &["--certificate-dir", at.to_str().unwrap()]));
+    let second = read(Running::start(&directory.0, &["--certificate-dir", at.to_str().unwrap()]));
+    assert_eq!(first, second);
+}
+
+#[test]
+fn the_key_is_the_one_that_was_given() {
+    let directory = Directory::new();
+    let emulator = Running::start(&directory.0, &["--key", "c2VjcmV0"]);
+    assert_eq!(emulator.fact("key"), "c2VjcmV0");
+}
+
+#[test]
+fn without_json_the_same_is_said_to_people() {
+    let directory = Directory::new();
+    let mut process =
+        sidereal(&directory.0, &["--port", "0"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let end = lines.find(|line| line.contains("CosmosClient(\"http://127.0.0.1:"));
+    process.kill().unwrap();
+    process.wait().unwrap();
+    assert!(end.is_some());
+}
+
+#[test]
+fn bad_arguments_say_what_to_write() {
+    let directory = Directory::new();
+    let said = fails(&directory.0, &["--consistency", "Weak"]);
+    assert!(said.contains("Weak") && said.contains("BoundedStaleness"), "{said}");
+    let said = fails(&directory.0, &["--key", "???"]);
+    assert!(said.contains("base64"), "{said}");
+    let said = fails(&directory.0, &["--partitions", "0", "--port", "0"]);
+    assert!(said.contains("from 1 to"), "{said}");
+}
+
+#[test]
+fn a_port_in_use_is_named_with_the_way_out() {
+    let directory = Directory::new();
+    let emulator = Running::start(&directory.0, &[]);
+    let port = emulator.fact("endpoint").rsplit(':').next().unwrap().trim_end_matches('/');
+    let said = fails(&directory.0, &["--port", port]);
+    assert!(said.contains(&format!("port {port} is in use")), "{said}");
+    assert!(said.contains("--port 0"), "{said}");
+}

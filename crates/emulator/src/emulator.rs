@@ -1,0 +1,312 @@
+//! The emulator: an account behind a socket, started from Rust.
+//!
+//! ```
+//! # async fn start() -> Result<(), sidereal_emulator::StartError> {
+//! let emulator = sidereal_emulator::Emulator::builder().partitions(5).start().await?;
+//! println!("{}", emulator.connection_string());
+//! emulator.shutdown().await;
+//! # Ok(())
+//! # }
+//! ```
+
+use std::fmt;
+use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use sidereal_protocol::{AccountKey, ConsistencyLevel};
+use thiserror::Error;
+use tokio::net::TcpListener;
+
+use crate::account::{Account, AccountOptions};
+use crate::clock::Clock;
+use crate::server::{Certificate, Limits, Server, load_or_create};
+
+/// Physical partitions that a new container may be given.
+const MAX_PARTITIONS: u32 = 1000;
+
+/// An account that answers on a port of its own.
+///
+/// It works on the runtime it was started on. Dropping it closes the port and every connection at once;
+/// [`shutdown`](Self::shutdown) lets the requests in flight finish first.
+#[derive(Debug)]
+pub struct Emulator {
+    account: Arc<Account>,
+    server: Server,
+    endpoint: String,
+    http_endpoint: String,
+    certificate_pem: String,
+    certificate_path: Option<PathBuf>,
+}
+
+impl Emulator {
+    /// An emulator with a free port, the published key and a certificate in memory, unless told otherwise.
+    pub fn builder() -> EmulatorBuilder {
+        EmulatorBuilder {
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            options: AccountOptions::default(),
+            limits: Limits::default(),
+            certificate_directory: None,
+        }
+    }
+
+    /// The account's address over TLS, such as `https://127.0.0.1:8081/`.
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// The account's address in cleartext, on the same port.
+    pub fn http_endpoint(&self) -> &str {
+        &self.http_endpoint
+    }
+
+    /// The key that requests are signed with.
+    pub fn key(&self) -> &AccountKey {
+        &self.account.options().key
+    }
+
+    /// Endpoint and key as one text, key included.
+    pub fn connection_string(&self) -> String {
+        format!("AccountEndpoint={};AccountKey={};", self.endpoint, self.key().expose_secret())
+    }
+
+    /// The certificate that the server shows, for clients that want to trust it.
+    pub fn certificate_pem(&self) -> &str {
+        &self.certificate_pem
+    }
+
+    /// The file that holds the certificate, if a directory for it was given.
+    pub fn certificate_path(&self) -> Option<&Path> {
+        self.certificate_path.as_deref()
+    }
+
+    /// The account itself.
+    pub fn account(&self) -> &Arc<Account> {
+        &self.account
+    }
+
+    /// Answers a request without any transport.
+    pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
+        self.account.handle(request)
+    }
+
+    /// Stops accepting connections, lets the requests in flight finish, then closes the rest.
+    pub async fn shutdown(self) {
+        self.server.shutdown().await;
+    }
+}
+
+/// What an emulator is told to be; see [`Emulator::builder`].
+#[derive(Clone)]
+pub struct EmulatorBuilder {
+    address: SocketAddr,
+    options: AccountOptions,
+    limits: Limits,
+    certificate_directory: Option<PathBuf>,
+}
+
+impl EmulatorBuilder {
+    /// The port to listen on; 0, the default, takes any that is free.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.address.set_port(port);
+        self
+    }
+
+    /// The address to listen on; this machine only (127.0.0.1) by default.
+    #[must_use]
+    pub fn address(mut self, address: IpAddr) -> Self {
+        self.address.set_ip(address);
+        self
+    }
+
+    /// Physical partitions of every new container; by its throughput where this is not set.
+    #[must_use]
+    pub fn partitions(mut self, partitions: u32) -> Self {
+        self.options.partitions = Some(partitions);
+        self
+    }
+
+    /// The account's consistency; session by default.
+    #[must_use]
+    pub fn consistency(mut self, consistency: ConsistencyLevel) -> Self {
+        self.options.consistency = consistency;
+        self
+    }
+
+    /// The key that requests are signed with; the published emulator key by default.
+    #[must_use]
+    pub fn key(mut self, key: AccountKey) -> Self {
+        self.options.key = key;
+        self
+    }
+
+    /// Whether requests beyond the provisioned throughput are refused; they are not by default.
+    #[must_use]
+    pub fn enforce_throughput(mut self, enforce: bool) -> Self {
+        self.options.enforce_throughput = enforce;
+        self
+    }
+
+    /// Where the account gets its time from; the machine's clock by default.
+    #[must_use]
+    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.options.clock = clock;
+        self
+    }
+
+    /// HTTP/2 streams that one connection may have open; 20, as the service allows them, by default.
+    #[must_use]
+    pub fn max_concurrent_streams(mut self, streams: u32) -> Self {
+        self.limits.max_concurrent_streams = streams;
+        self
+    }
+
+    /// A directory that keeps the certificate from one start to the next.
+    ///
+    /// Without one the certificate is made anew and stays in memory.
+    #[must_use]
+    pub fn certificate_directory(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.certificate_directory = Some(directory.into());
+        self
+    }
+
+    /// Starts the emulator on the current tokio runtime; it answers when this returns.
+    pub async fn start(self) -> Result<Emulator, StartError> {
+        if let Some(partitions) = self.options.partitions
+            && !(1..=MAX_PARTITIONS).contains(&partitions)
+        {
+            return Err(StartError::Partitions { partitions });
+        }
+        let (certificate, certificate_path) = self.certificate()?;
+        let tls = certificate.server_config().map_err(StartError::certificate)?;
+        let listener = TcpListener::bind(self.address)
+            .await
+            .map_err(|source| StartError::bind(self.address, source))?;
+
+        let account = Arc::new(Account::new(self.options));
+        let handler = Arc::clone(&account);
+        let server = Server::start(
+            listener,
+            tls,
+            Arc::new(move |request| handler.handle(request)),
+            self.limits,
+        )
+        .map_err(|source| StartError::bind(self.address, source))?;
+        let reachable = reachable(server.address());
+        Ok(Emulator {
+            account,
+            server,
+            endpoint: format!("https://{reachable}/"),
+            http_endpoint: format!("http://{reachable}/"),
+            certificate_pem: certificate.pem().to_owned(),
+            certificate_path,
+        })
+    }
+
+    fn certificate(&self) -> Result<(Certificate, Option<PathBuf>), StartError> {
+        let now = SystemTime::now();
+        let Some(directory) = &self.certificate_directory else {
+            let certificate = Certificate::generate(now).map_err(StartError::certificate)?;
+            return Ok((certificate, None));
+        };
+        let stored =
+            load_or_create(directory, now).map_err(|source| StartError::CertificateDirectory {
+                directory: directory.clone(),
+                source: Box::new(source),
+            })?;
+        Ok((stored.certificate, Some(stored.path)))
+    }
+}
+
+impl fmt::Debug for EmulatorBuilder {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("EmulatorBuilder")
+            .field("address", &self.address)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Where a client on this machine reaches a listener: one that listens everywhere is on the loopback too.
+fn reachable(mut address: SocketAddr) -> SocketAddr {
+    if address.ip().is_unspecified() {
+        address.set_ip(match address {
+            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
+            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
+        });
+    }
+    address
+}
+
+/// Why an emulator did not start; the text says what to change.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// Another program listens on the port.
+    #[error(
+        "port {port} is in use: stop the program that listens on it, \
+         or start the emulator on another port (--port 0 takes any that is free)"
+    )]
+    PortInUse {
+        /// The port that was asked for.
+        port: u16,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The address cannot be listened on.
+    #[error(
+        "cannot listen on {address}: give an address of this machine, and a port that you may use \
+         (--port 0 takes any that is free)"
+    )]
+    Listen {
+        /// The address that was asked for.
+        address: SocketAddr,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The number of partitions cannot be had.
+    #[error(
+        "a container cannot have {partitions} physical partitions: give a number from 1 to {MAX_PARTITIONS}"
+    )]
+    Partitions {
+        /// The number that was asked for.
+        partitions: u32,
+    },
+    /// The certificate cannot be kept in the directory.
+    #[error(
+        "the certificate cannot be kept in {}: make that directory writable, or give another one \
+         (--certificate-dir)",
+        directory.display()
+    )]
+    CertificateDirectory {
+        /// The directory that was asked for.
+        directory: PathBuf,
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// The certificate cannot be made or used.
+    #[error("the emulator's certificate cannot be made")]
+    Certificate {
+        /// What went wrong.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+}
+
+impl StartError {
+    fn bind(address: SocketAddr, source: io::Error) -> Self {
+        match source.kind() {
+            io::ErrorKind::AddrInUse => Self::PortInUse { port: address.port(), source },
+            _ => Self::Listen { address, source },
+        }
+    }
+
+    fn certificate(source: crate::server::CertificateError) -> Self {
+        Self::Certificate { source: Box::new(source) }
+    }
+}

@@ -1,0 +1,20 @@
+//! An embedded Cosmos DB account.
+//!
+//! [`Account`] is the account itself, free of any transport: [`Account::handle`] takes a request and
+//! gives the answer, with time as a parameter. [`Emulator`] puts it behind a socket.
+
+mod account;
+mod charge;
+mod clock;
+mod emulator;
+mod error;
+mod handlers;
+mod reply;
+mod request;
+mod server;
+mod store;
+mod throttle;
+
+pub use account::{Account, AccountOptions};
+pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use emulator::{Emulator, EmulatorBuilder, StartError};

@@ -1,0 +1,169 @@
+//! One connection: what it speaks, how long it may stay, and how it ends.
+//!
+//! The first byte tells TLS from cleartext: a handshake record starts with 0x16, which no HTTP method
+//! does. HTTP/1.1 and HTTP/2 are told apart by the HTTP/2 preface, inside TLS as in cleartext, so a
+//! client that skips ALPN is understood as well.
+
+use std::io;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::uri::Scheme;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::exchange::{Exchange, Handler};
+use super::limits::Limits;
+
+/// The first byte of a TLS connection: the record type of a handshake.
+const TLS_HANDSHAKE_RECORD: u8 = 0x16;
+
+/// Headers that an HTTP/1.1 request may have; SDKs send some thirty.
+const MAX_HEADERS: usize = 256;
+
+/// How long a connection that is being closed politely may take for it.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What the connections of a server share.
+pub(super) struct Connections {
+    pub(super) tls: TlsAcceptor,
+    pub(super) handler: Handler,
+    pub(super) limits: Limits,
+}
+
+/// Serves a connection to its end.
+///
+/// Failures end the connection and nothing else: they are the client's doing, and the client sees them.
+pub(super) async fn serve(
+    stream: TcpStream,
+    connections: Arc<Connections>,
+    stop: CancellationToken,
+) {
+    let opened = tokio::select! {
+        () = stop.cancelled() => return,
+        opened = open(stream, &connections) => opened,
+    };
+    match opened {
+        Ok(Opened::Clear(stream, exchange)) => {
+            run(stream, exchange, &connections.limits, stop).await;
+        }
+        Ok(Opened::Tls(stream, exchange)) => {
+            run(*stream, exchange, &connections.limits, stop).await;
+        }
+        Err(_) => {}
+    }
+}
+
+/// A connection of which we know whether it is encrypted.
+enum Opened {
+    Clear(TcpStream, Exchange),
+    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>, Exchange),
+}
+
+async fn open(stream: TcpStream, connections: &Connections) -> io::Result<Opened> {
+    // Answers are written whole; holding them back to fill a segment would only delay them.
+    stream.set_nodelay(true)?;
+    let local = stream.local_addr()?;
+    let Connections { tls, handler, limits } = connections;
+    let exchange = |scheme| Exchange::new(Arc::clone(handler), *limits, scheme, local);
+
+    let mut first = [0];
+    let length = timeout(limits.first_request, stream.peek(&mut first)).await??;
+    if length == 1 && first[0] == TLS_HANDSHAKE_RECORD {
+        let stream = timeout(limits.tls_handshake, tls.accept(stream)).await??;
+        return Ok(Opened::Tls(Box::new(stream), exchange(Scheme::HTTPS)));
+    }
+    Ok(Opened::Clear(stream, exchange(Scheme::HTTP)))
+}
+
+async fn run<S>(stream: S, exchange: Exchange, limits: &Limits, stop: CancellationToken)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let exchange = Arc::new(exchange);
+    let activity = Arc::new(Activity::default());
+    let service = service_fn(|request: http::Request<Incoming>| {
+        let (exchange, busy) = (Arc::clone(&exchange), activity.begin());
+        async move {
+            let answer = exchange.answer(request).await;
+            drop(busy);
+            answer
+        }
+    });
+    let builder = protocols(limits);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        _ = connection.as_mut() => return, // Served to its end, or broken: over either way.
+        () = activity.until_idle(limits) => {}
+        () = stop.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            let _ = connection.await; // The listener bounds how long this may take.
+            return;
+        }
+    }
+    connection.as_mut().graceful_shutdown();
+    let _ = timeout(CLOSE_TIMEOUT, connection).await; // Dropping it closes it where asking did not.
+}
+
+fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
+    let mut builder = auto::Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .max_headers(MAX_HEADERS)
+        .max_buf_size(limits.max_header_bytes as usize)
+        // Slow heads and idle connections are closed by `Activity`, for both protocols alike.
+        .header_read_timeout(None);
+    builder
+        .http2()
+        .max_concurrent_streams(limits.max_concurrent_streams)
+        .max_header_list_size(limits.max_header_bytes);
+    builder
+}
+
+/// What a connection is doing: requests begun, and requests in flight.
+#[derive(Debug, Default)]
+struct Activity {
+    begun: AtomicUsize,
+    in_flight: AtomicUsize,
+}
+
+/// A request in flight, for as long as it lives.
+struct Busy(Arc<Activity>);
+
+impl Activity {
+    fn begin(self: &Arc<Self>) -> Busy {
+        self.begun.fetch_add(1, Ordering::Relaxed);
+        self.in_flight.fetch_add(1, Ordering::Relaxed);
+        Busy(Arc::clone(self))
+    }
+
+    /// Waits until a whole period has passed in which nothing began and nothing was in flight.
+    async fn until_idle(&self, limits: &Limits) {
+        let mut seen = 0;
+        let mut period = limits.first_request;
+        loop {
+            tokio::time::sleep(period).await;
+            let begun = self.begun.load(Ordering::Relaxed);
+            if begun == seen && self.in_flight.load(Ordering::Relaxed) == 0 {
+                return;
+            }
+            seen = begun;
+            period = limits.idle;
+        }
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+    }
+}

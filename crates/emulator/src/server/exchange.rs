@@ -1,0 +1,133 @@
+//! One request and its answer: the body is read whole, the URI made absolute, the handler asked.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::request::Parts;
+use http::uri::{Authority, PathAndQuery, Scheme};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use serde_json::json;
+use sidereal_protocol::headers::names;
+
+use super::body::{self, BodyError};
+use super::limits::Limits;
+
+/// Turns a whole request, with an absolute URI, into a whole answer.
+pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> Response<Bytes> + Send + Sync>;
+
+/// What the requests of one connection have in common.
+pub(super) struct Exchange {
+    handler: Handler,
+    limits: Limits,
+    scheme: Scheme,
+    /// What stands in for the authority of a request that names none.
+    local: Authority,
+}
+
+impl Exchange {
+    pub(super) fn new(handler: Handler, limits: Limits, scheme: Scheme, local: SocketAddr) -> Self {
+        let local = Authority::try_from(local.to_string())
+            .unwrap_or_else(|_| Authority::from_static("localhost"));
+        Self { handler, limits, scheme, local }
+    }
+
+    /// Answers a request, whatever becomes of it.
+    pub(super) async fn answer(
+        &self,
+        request: Request<Incoming>,
+    ) -> Result<Response<Full<Bytes>>, Infallible> {
+        let (mut parts, incoming) = request.into_parts();
+        let is_head = parts.method == Method::HEAD;
+        let response = match body::read(incoming, self.body_limit(&parts), &self.limits).await {
+            Ok(body) => {
+                parts.uri = self.absolute(&parts);
+                self.ask(Request::from_parts(parts, body))
+            }
+            Err(refused) => refusal(refused),
+        };
+        Ok(finish(response, is_head))
+    }
+
+    fn body_limit(&self, parts: &Parts) -> usize {
+        if parts.headers.contains_key(names::IS_BATCH_REQUEST) {
+            self.limits.max_batch_body_bytes
+        } else {
+            self.limits.max_body_bytes
+        }
+    }
+
+    fn ask(&self, request: Request<Bytes>) -> Response<Bytes> {
+        // Whatever a handler has half done is behind its own locks; the request is gone with it.
+        catch_unwind(AssertUnwindSafe(|| (self.handler)(request))).unwrap_or_else(|_| {
+            error(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "InternalServerError",
+                "The request made the emulator fail; the reason is on its standard error.",
+            )
+        })
+    }
+
+    /// The URI with the scheme of the connection and the authority that the client used.
+    fn absolute(&self, parts: &Parts) -> Uri {
+        let named = parts.uri.authority().cloned();
+        let from_header = || Authority::try_from(parts.headers.get(HOST)?.as_bytes()).ok();
+        let authority = named.or_else(from_header).unwrap_or_else(|| self.local.clone());
+        let path = parts.uri.path_and_query().cloned();
+        Uri::builder()
+            .scheme(self.scheme.clone())
+            .authority(authority)
+            .path_and_query(path.unwrap_or_else(|| PathAndQuery::from_static("/")))
+            .build()
+            .unwrap_or_else(|_| parts.uri.clone())
+    }
+}
+
+fn refusal(refused: BodyError) -> Response<Bytes> {
+    match refused {
+        BodyError::TooLarge => error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "RequestEntityTooLarge",
+            "Request size is too large",
+        ),
+        BodyError::TooSlow => error(
+            StatusCode::REQUEST_TIMEOUT,
+            "RequestTimeout",
+            "The request's body did not arrive in time.",
+        ),
+        // Seldom read by anyone: the connection that it would go to is broken.
+        BodyError::Broken => error(
+            StatusCode::BAD_REQUEST,
+            "BadRequest",
+            "The request's body could not be read to its end.",
+        ),
+    }
+}
+
+/// An answer of the server itself, in the service's shape.
+fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
+    let body = json!({ "code": code, "message": message }).to_string();
+    let mut response = Response::new(Bytes::from(body));
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+/// Says how long the body is; the answer to HEAD says it and has none.
+fn finish(response: Response<Bytes>, is_head: bool) -> Response<Full<Bytes>> {
+    let (mut parts, body) = response.into_parts();
+    let has_none =
+        parts.status == StatusCode::NO_CONTENT || parts.status == StatusCode::NOT_MODIFIED;
+    if has_none {
+        parts.headers.remove(CONTENT_LENGTH);
+    } else {
+        parts.headers.insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    let body = if is_head || has_none { Bytes::new() } else { body };
+    Response::from_parts(parts, Full::new(body))
+}
