@@ -63,7 +63,8 @@ impl ResourceType {
     /// The word that enters the signature of a request.
     pub const fn signed_name(self) -> &'static str {
         match self {
-            Self::PartitionKey => "partitionkey",
+            // Deleting the items of a key is an operation on their container, and signed as one.
+            Self::PartitionKey => Self::DocumentCollection.path_segment(),
             other => other.path_segment(),
         }
     }
