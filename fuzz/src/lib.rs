@@ -4,4 +4,6 @@
 //! to libFuzzer; each crate's `fuzz_replay` test includes the same file, so that an ordinary
 //! `cargo test` replays the corpus.
 
+pub mod emulator;
 pub mod protocol;
+pub mod query;
