@@ -268,8 +268,9 @@ fn from_feeds(still: &Still, partitions: u32) -> Model {
         }
         for row in page.rows() {
             let number = |name: &str| row[name].as_u64().and_then(|n| u8::try_from(n).ok());
-            let id = row["id"].as_str().and_then(|id| id.parse().ok()).unwrap();
-            model.insert((number("pk").unwrap(), id), row["n"].as_i64().unwrap());
+            let id = row["id"].as_str().and_then(|id| id.parse().ok()).expect("an id of the model");
+            let key = number("pk").expect("a key of the model");
+            model.insert((key, id), row["n"].as_i64().expect("a number"));
         }
     }
     model

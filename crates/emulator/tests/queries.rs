@@ -22,7 +22,7 @@ async fn twelve(partitions: u32) -> Client {
 }
 
 fn numbers(answer: &Answer) -> Vec<i64> {
-    answer.rows().iter().map(|row| row["n"].as_i64().unwrap()).collect()
+    answer.rows().iter().map(|row| row["n"].as_i64().expect("a number")).collect()
 }
 
 /// Follows continuations to the end.
