@@ -18,3 +18,8 @@ mod throttle;
 pub use account::{Account, AccountOptions};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use emulator::{Emulator, EmulatorBuilder, StartError};
+
+/// The README's example compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
