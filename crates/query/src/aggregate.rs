@@ -33,8 +33,10 @@ pub(crate) fn start(kind: AggregateType) -> Accumulator {
         AggregateType::Average => Accumulator::Average { sum: Some(0.0), count: 0 },
         AggregateType::Count => Accumulator::Count(0),
         AggregateType::CountIf => Accumulator::CountIf(0),
-        AggregateType::MakeList => Accumulator::List(Vec::new()),
-        AggregateType::MakeSet => Accumulator::Set { items: Vec::new(), seen: HashSet::new() },
+        AggregateType::MakeList => Accumulator::List { items: Vec::new(), size: 0 },
+        AggregateType::MakeSet => {
+            Accumulator::Set { items: Vec::new(), seen: HashSet::new(), size: 0 }
+        }
         AggregateType::Max => Accumulator::Extreme { largest: true, state: Extreme::Empty },
         AggregateType::Min => Accumulator::Extreme { largest: false, state: Extreme::Empty },
         AggregateType::Sum => Accumulator::Sum(Some(0.0)),
@@ -55,10 +57,14 @@ pub(crate) enum Accumulator {
         largest: bool,
         state: Extreme,
     },
-    List(Vec<Value>),
+    List {
+        items: Vec<Value>,
+        size: usize,
+    },
     Set {
         items: Vec<Value>,
         seen: HashSet<Vec<u8>>,
+        size: usize,
     },
     Sum(Option<f64>),
 }
@@ -87,14 +93,26 @@ impl Accumulator {
                 *count += 1;
             }
             Self::Extreme { largest, state } => state.add(*largest, value),
-            Self::List(items) => items.extend(value.into_value()),
-            Self::Set { items, seen } => {
+            Self::List { items, size } => {
+                *size += value.size();
+                items.extend(value.into_value());
+            }
+            Self::Set { items, seen, size } => {
                 let mut key = Vec::new();
                 write_identity(value.view(), &mut key);
                 if seen.insert(key) {
+                    *size += value.size();
                     items.extend(value.into_value());
                 }
             }
+        }
+    }
+
+    /// How large the result has become, for aggregates that grow with their rows.
+    pub(crate) fn size(&self) -> usize {
+        match self {
+            Self::List { size, .. } | Self::Set { size, .. } => *size,
+            _ => 0,
         }
     }
 
@@ -107,7 +125,7 @@ impl Accumulator {
             Self::Average { sum: Some(sum), count } => Datum::number(sum / count as f64),
             Self::Extreme { state: Extreme::Value(value), .. } => Datum::owned(value),
             Self::Extreme { .. } => Datum::Undefined,
-            Self::List(items) | Self::Set { items, .. } => Datum::owned(Value::Array(items)),
+            Self::List { items, .. } | Self::Set { items, .. } => Datum::owned(Value::Array(items)),
         }
     }
 
@@ -126,7 +144,7 @@ impl Accumulator {
                 *count += part("count").and_then(Value::as_u64).unwrap_or(0);
             }
             Self::Extreme { largest, state } => merge_extreme(*largest, state, partial),
-            Self::List(_) | Self::Set { .. } => {
+            Self::List { .. } | Self::Set { .. } => {
                 let items = item.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
                 items.iter().for_each(|item| self.add(Datum::of(item)));
             }

@@ -329,6 +329,12 @@ fn word_length(text: &str) -> usize {
     text.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(text.len())
 }
 
+/// Whether text is one identifier and nothing else.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let starts = text.starts_with(|c: char| c.is_alphabetic() || c == '_');
+    starts && word_length(text) == text.len() && Keyword::of(text).is_none()
+}
+
 /// The value of a string token, quotes included in `raw`.
 pub(crate) fn string_value(text: &str, token: Token) -> Result<String, SyntaxError> {
     let raw = &text[token.start + 1..token.end - 1];

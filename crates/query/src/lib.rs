@@ -30,5 +30,5 @@ pub use error::{
 pub use eval::{Condition, Context, Counters, Flow, Parameters, Program, Progress, Run, Shape};
 pub use limits::Limits;
 pub use parser::parse;
-pub use plan::{Features, plan, plan_within_partition};
+pub use plan::{Features, OrderPath, partition_keys, plan, plan_within_partition};
 pub use tree::Query;

@@ -4,7 +4,7 @@
 
 use std::fmt::{self, Display, Formatter, Write};
 
-use crate::lexer::{Kind, RESUME_FILTER, tokenize};
+use crate::lexer::{RESUME_FILTER, is_identifier};
 use crate::tree::{
     Collection, Count, Direction, Expr, From, Literal, OrderBy, OrderKey, Precedence, Projection,
     Query, Select, SelectItem, Source, Step, UnaryOp, Window,
@@ -266,22 +266,22 @@ fn separated<T: Display>(f: &mut Formatter<'_>, items: &[T]) -> fmt::Result {
 
 /// `.name` if that reads back as the same name, else `["name"]`.
 fn property(f: &mut Formatter<'_>, name: &str) -> fmt::Result {
-    if is_plain_word(name) {
-        return write!(f, ".{name}");
+    if is_identifier(name) {
+        f.write_char('.')?;
+        return f.write_str(name);
     }
     f.write_char('[')?;
     quoted(f, name)?;
     f.write_char(']')
 }
 
-fn is_plain_word(name: &str) -> bool {
-    match tokenize(name).as_deref() {
-        Ok([word, _]) => word.kind == Kind::Identifier && word.end == name.len() && word.start == 0,
-        _ => false,
-    }
-}
-
 fn quoted(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
+    let plain = |byte: u8| byte >= b' ' && byte != b'"' && byte != b'\\';
+    if text.bytes().all(plain) {
+        f.write_char('"')?;
+        f.write_str(text)?;
+        return f.write_char('"');
+    }
     let json = serde_json::to_string(text).map_err(|_| fmt::Error)?;
     f.write_str(&json)
 }

@@ -1,7 +1,7 @@
 //! The syntax tree: what the text says, before any name is resolved.
 //!
-//! The tree keeps no positions and no spelling: parsing what [`print`](crate::print) writes gives
-//! the same tree again. Chains of `AND` and of `OR` are flat lists, for generated filters with
+//! The tree keeps no positions and no spelling: parsing what its `Display` writes gives the same
+//! tree again. Chains of `AND` and of `OR` are flat lists, for generated filters with
 //! thousands of terms are common and must not nest.
 
 use serde_json::Number;

@@ -323,4 +323,54 @@ proptest! {
             prop_assert_eq!(json!(rows), json!(expected), "{}", text);
         }
     }
+
+    /// Whatever the filter says of the key, no document that satisfies it lies outside the ranges.
+    #[test]
+    fn the_ranges_of_a_plan_hold_every_result(
+        filter in key_filter(),
+        tenants in proptest::collection::vec(scalar(), 1..8),
+        users in proptest::collection::vec(scalar(), 8),
+    ) {
+        let definitions = [
+            PartitionKeyDefinition::new(["/pk"]).unwrap(),
+            PartitionKeyDefinition::new(["/pk", "/user"]).unwrap(),
+        ];
+        let query = parse(&format!("SELECT VALUE 1 FROM c WHERE {filter}")).unwrap();
+        for definition in &definitions {
+            let plan = plan(&query, &Parameters::new(), definition, Features::ALL).unwrap();
+            let ranges = plan.query_ranges.iter().map(|range| range.resolve(definition).unwrap());
+            let ranges: Vec<_> = ranges.collect();
+            for (tenant, user) in tenants.iter().zip(&users) {
+                let members = [("pk", tenant), ("user", user)].into_iter();
+                let document: Value =
+                    members.filter_map(|(name, v)| Some((name.to_owned(), v.clone()?))).collect();
+                let place = definition.effective_key(&definition.extract(&document)).unwrap();
+                let inside = ranges.iter().any(|range| range.contains(&place));
+                let found = !run(&query, std::slice::from_ref(&document)).is_empty();
+                prop_assert!(inside || !found, "{filter} finds {document} outside {ranges:?}");
+            }
+        }
+    }
+}
+
+/// Filters that pin the key more or less.
+fn key_filter() -> impl Strategy<Value = String> {
+    let constant =
+        prop::sample::select(vec!["'a'", "'b'", "1", "0.5", "-1", "null", "true", "undefined"]);
+    let path = prop::sample::select(vec!["c.pk", "c['user']", "c.other"]);
+    let leaf = prop_oneof![
+        4 => (path.clone(), constant.clone()).prop_map(|(path, value)| format!("{path} = {value}")),
+        1 => (path.clone(), constant.clone()).prop_map(|(path, value)| format!("{value} = {path}")),
+        2 => (path.clone(), constant.clone(), constant.clone())
+            .prop_map(|(path, a, b)| format!("{path} IN ({a}, {b})")),
+        1 => (path, constant).prop_map(|(path, value)| format!("{path} != {value}")),
+    ];
+    leaf.prop_recursive(3, 12, 3, |inner| {
+        let some = proptest::collection::vec(inner.clone(), 2..4);
+        prop_oneof![
+            some.clone().prop_map(|terms| format!("({})", terms.join(" AND "))),
+            some.prop_map(|terms| format!("({})", terms.join(" OR "))),
+            inner.prop_map(|term| format!("NOT ({term})")),
+        ]
+    })
 }

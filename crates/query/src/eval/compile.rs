@@ -1,30 +1,25 @@
 //! Tree to code: names to slots, parameters to constants, functions to table entries.
 //!
 //! Everything that can be wrong with a query whatever the data is found here, so that evaluation
-//! can only fail by passing a limit.
+//! can only fail by passing a limit. Clauses and scopes are here, expressions next door.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
-use sidereal_protocol::AggregateType;
 
 use super::code::{
-    AggregateCode, Block, Code, CollectionCode, DOCUMENT, Grouping, Matcher, ProjectionCode,
-    RowWindow, SourceCode, StepCode,
+    AggregateCode, Block, Code, CollectionCode, DOCUMENT, Grouping, ProjectionCode, RowWindow,
+    SourceCode, StepCode,
 };
-use super::pattern;
-use crate::aggregate;
+use super::survey::{has_aggregate, member_names};
 use crate::error::CompileError;
-use crate::functions::{self, Function};
-use crate::tree::{
-    Collection, Count, Expr, Literal, OrderBy, Projection, Query, SelectItem, Source, Step,
-};
+use crate::tree::{Collection, Count, Expr, OrderBy, Projection, Query, Source, Step};
 
 /// Values for the parameters of a query, by name, the `@` included.
 pub type Parameters = HashMap<String, Value>;
 
-type Compiled<T> = Result<T, CompileError>;
+pub(super) type Compiled<T> = Result<T, CompileError>;
 
 /// What compiling a query gives.
 pub(crate) struct Outcome {
@@ -61,43 +56,30 @@ pub(crate) fn count(count: &Count, clause: &'static str, parameters: &Parameters
     whole.ok_or(CompileError::BadCount(clause))
 }
 
-fn parameter<'p>(name: &str, parameters: &'p Parameters) -> Compiled<&'p Value> {
+pub(super) fn parameter<'p>(name: &str, parameters: &'p Parameters) -> Compiled<&'p Value> {
     parameters.get(name).ok_or_else(|| CompileError::MissingParameter(name.to_owned()))
 }
 
-/// The names that expressions of a query give the members of its rows.
-pub(crate) fn member_names(items: &[SelectItem]) -> Vec<String> {
-    let mut unnamed = 0;
-    let name = |item: &SelectItem| {
-        let given = item.alias.as_deref().or_else(|| item.expression.natural_name());
-        if let Some(name) = given {
-            return name.to_owned();
-        }
-        unnamed += 1;
-        format!("${unnamed}")
-    };
-    items.iter().map(name).collect()
-}
-
-struct Compiler<'q> {
-    parameters: &'q Parameters,
+/// A query being compiled.
+pub(super) struct Compiler<'q> {
+    pub(super) parameters: &'q Parameters,
     /// Aliases in sight, innermost last.
     aliases: Vec<(&'q str, usize)>,
     slots: usize,
     reads_documents: bool,
     rows_are_documents: bool,
     /// The query whose select list is being compiled, if it groups.
-    grouped: Option<Grouped<'q>>,
+    pub(super) grouped: Option<Grouped<'q>>,
     /// Aliases that stand for rows where only groups are left.
-    hidden: Vec<Range<usize>>,
+    pub(super) hidden: Vec<Range<usize>>,
     /// Why an aggregate may not stand here, unless `grouped` collects it.
-    place: &'static str,
+    pub(super) place: &'static str,
 }
 
 /// A select list that may speak only of groups.
-struct Grouped<'q> {
-    keys: &'q [Expr],
-    aggregates: Vec<AggregateCode>,
+pub(super) struct Grouped<'q> {
+    pub(super) keys: &'q [Expr],
+    pub(super) aggregates: Vec<AggregateCode>,
 }
 
 impl<'q> Compiler<'q> {
@@ -118,7 +100,7 @@ impl<'q> Compiler<'q> {
         Outcome { block, slots: self.slots, reads_documents: self.reads_documents }
     }
 
-    fn block(&mut self, query: &'q Query) -> Compiled<Block> {
+    pub(super) fn block(&mut self, query: &'q Query) -> Compiled<Block> {
         let around = self.grouped.take();
         let place = self.place;
         let outer = self.aliases.len();
@@ -211,7 +193,7 @@ impl<'q> Compiler<'q> {
         }
     }
 
-    fn slot(&self, name: &str) -> Compiled<Option<usize>> {
+    pub(super) fn slot(&self, name: &str) -> Compiled<Option<usize>> {
         let Some(at) = self.aliases.iter().rposition(|(alias, _)| *alias == name) else {
             return Ok(None);
         };
@@ -291,162 +273,6 @@ impl<'q> Compiler<'q> {
         }
         Ok(window)
     }
-
-    fn code(&mut self, expression: &'q Expr) -> Compiled<Code> {
-        if let Some(grouped) = &self.grouped
-            && let Some(key) = grouped.keys.iter().position(|key| key == expression)
-        {
-            return Ok(Code::GroupKey(key));
-        }
-        Ok(match expression {
-            Expr::Literal(literal) => constant(literal),
-            Expr::Parameter(name) => Code::Constant(parameter(name, self.parameters)?.clone()),
-            Expr::Identifier(name) => self.identifier(name)?,
-            Expr::Property(base, name) => {
-                match self.code(base).map_err(|e| widen(e, expression))? {
-                    Code::Path(slot, steps) => {
-                        extend(slot, steps, StepCode::Name(name.as_str().into()))
-                    }
-                    base => Code::Property(Box::new(base), name.as_str().into()),
-                }
-            }
-            Expr::Index(base, index) => {
-                let base = self.code(base).map_err(|e| widen(e, expression))?;
-                self.index(base, index)?
-            }
-            Expr::Unary(op, inner) => Code::Unary(*op, self.boxed(inner)?),
-            Expr::Binary(op, left, right) => {
-                Code::Binary(*op, self.boxed(left)?, self.boxed(right)?)
-            }
-            Expr::And(terms) => Code::And(self.all(terms)?),
-            Expr::Or(terms) => Code::Or(self.all(terms)?),
-            Expr::Conditional(operands) => Code::Conditional(self.three(operands)?),
-            Expr::Between { negated, operands } => Code::Between(*negated, self.three(operands)?),
-            Expr::In { negated, value, list } => {
-                Code::In(*negated, self.boxed(value)?, self.all(list)?)
-            }
-            Expr::Like { negated, operands, escape } => {
-                let matcher = self.like(&operands[1], escape.as_deref())?;
-                Code::Like(*negated, self.boxed(&operands[0])?, matcher)
-            }
-            Expr::Call { name, arguments } => self.call(name, arguments)?,
-            Expr::UserCall { name, .. } => {
-                return Err(CompileError::UserDefinedFunction(name.clone()));
-            }
-            Expr::Array(items) => Code::Array(self.all(items)?),
-            Expr::Object(members) => {
-                let members = members.iter();
-                let members = members.map(|(name, e)| Ok((name.as_str().into(), self.code(e)?)));
-                Code::Object(members.collect::<Compiled<_>>()?)
-            }
-            Expr::Exists(query) => Code::Exists(Box::new(self.block(query)?)),
-            Expr::ArrayOf(query) => Code::ArrayOf(Box::new(self.block(query)?)),
-            Expr::Subquery(query) => Code::Subquery(Box::new(self.block(query)?)),
-            Expr::ResumeFilter => Code::Constant(Value::Bool(true)),
-        })
-    }
-
-    fn boxed(&mut self, expression: &'q Expr) -> Compiled<Box<Code>> {
-        self.code(expression).map(Box::new)
-    }
-
-    fn all(&mut self, expressions: &'q [Expr]) -> Compiled<Box<[Code]>> {
-        expressions.iter().map(|expression| self.code(expression)).collect()
-    }
-
-    fn three(&mut self, [a, b, c]: &'q [Expr; 3]) -> Compiled<Box<[Code; 3]>> {
-        Ok(Box::new([self.code(a)?, self.code(b)?, self.code(c)?]))
-    }
-
-    fn identifier(&self, name: &str) -> Compiled<Code> {
-        let slot = self.slot(name)?;
-        let slot = slot.ok_or_else(|| CompileError::UnknownIdentifier(name.to_owned()))?;
-        Ok(Code::Path(slot, Box::default()))
-    }
-
-    fn index(&mut self, base: Code, index: &'q Expr) -> Compiled<Code> {
-        let index = self.code(index)?;
-        Ok(match (base, &index) {
-            (Code::Path(slot, steps), Code::Constant(Value::String(name))) => {
-                extend(slot, steps, StepCode::Name(name.as_str().into()))
-            }
-            (Code::Path(slot, steps), Code::Constant(Value::Number(n))) if n.is_u64() => {
-                let at = n.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(usize::MAX);
-                extend(slot, steps, StepCode::Index(at))
-            }
-            (base, _) => Code::Index(Box::new(base), Box::new(index)),
-        })
-    }
-
-    fn like(&mut self, pattern: &'q Expr, escape: Option<&str>) -> Compiled<Matcher> {
-        let escape = match escape.map(|text| (text.chars().next(), text.chars().nth(1))) {
-            None => None,
-            Some((Some(escape), None)) => Some(escape),
-            Some(_) => return Err(CompileError::BadEscape),
-        };
-        Ok(match self.code(pattern)? {
-            Code::Constant(Value::String(text)) => {
-                let compiled = pattern::like(&text, escape);
-                Matcher::Constant(compiled.ok_or(CompileError::BadRegex(text))?)
-            }
-            Code::Constant(_) | Code::Undefined => Matcher::Never,
-            code => Matcher::Like { pattern: Box::new(code), escape },
-        })
-    }
-
-    fn regex(&mut self, arguments: &'q [Expr]) -> Compiled<Code> {
-        let text = self.boxed(&arguments[0])?;
-        let pattern = self.code(&arguments[1])?;
-        let flags = arguments.get(2).map(|flags| self.code(flags)).transpose()?;
-        let matcher = match (&pattern, &flags) {
-            (Code::Constant(Value::String(source)), None) => regex_constant(source, "")?,
-            (Code::Constant(Value::String(source)), Some(Code::Constant(Value::String(flags)))) => {
-                regex_constant(source, flags)?
-            }
-            (Code::Constant(Value::String(_)), Some(Code::Constant(_) | Code::Undefined))
-            | (Code::Undefined, _) => Matcher::Never,
-            (Code::Constant(Value::String(_)), Some(_)) => matcher(pattern, flags),
-            (Code::Constant(_), _) => Matcher::Never,
-            _ => matcher(pattern, flags),
-        };
-        Ok(Code::RegexMatch(text, matcher))
-    }
-
-    fn call(&mut self, name: &'q str, arguments: &'q [Expr]) -> Compiled<Code> {
-        if let Some(kind) = aggregate::by_name(name) {
-            return self.aggregate(name, kind, arguments);
-        }
-        let function = functions::find(name)?;
-        function.check_arity(arguments.len())?;
-        if function.is_regex_match() {
-            return self.regex(arguments);
-        }
-        Ok(Code::Call(function, self.all(arguments)?))
-    }
-
-    fn aggregate(
-        &mut self,
-        name: &str,
-        kind: AggregateType,
-        arguments: &'q [Expr],
-    ) -> Compiled<Code> {
-        // The argument is evaluated per row, so it sees aliases and no other aggregate.
-        let Some(mut grouped) = self.grouped.take() else {
-            return Err(CompileError::MisplacedAggregate(self.place));
-        };
-        let [argument] = arguments else {
-            return Err(Function::wrong_count(name, "1 argument", arguments.len()));
-        };
-        let place = std::mem::replace(&mut self.place, "the argument of another aggregate");
-        let hidden = self.hidden.pop();
-        let argument = self.code(argument)?;
-        self.hidden.extend(hidden);
-        self.place = place;
-        grouped.aggregates.push(AggregateCode { kind, argument });
-        let index = grouped.aggregates.len() - 1;
-        self.grouped = Some(grouped);
-        Ok(Code::Aggregate(index))
-    }
 }
 
 fn star(query: &Query, sources: &[SourceCode]) -> Compiled<Code> {
@@ -455,39 +281,6 @@ fn star(query: &Query, sources: &[SourceCode]) -> Compiled<Code> {
         [] => Err(CompileError::StarWithoutFrom),
         [source] => Ok(Code::Path(source.slot, Box::default())),
         [..] => Err(CompileError::AmbiguousStar),
-    }
-}
-
-fn regex_constant(source: &str, flags: &str) -> Compiled<Matcher> {
-    let compiled = pattern::regex(source, flags);
-    compiled.map(Matcher::Constant).ok_or_else(|| CompileError::BadRegex(source.to_owned()))
-}
-
-fn matcher(pattern: Code, flags: Option<Code>) -> Matcher {
-    Matcher::Regex { pattern: Box::new(pattern), flags: flags.map(Box::new) }
-}
-
-fn constant(literal: &Literal) -> Code {
-    Code::Constant(match literal {
-        Literal::Undefined => return Code::Undefined,
-        Literal::Null => Value::Null,
-        Literal::Bool(value) => Value::Bool(*value),
-        Literal::Number(number) => Value::Number(number.clone()),
-        Literal::String(text) => Value::String(text.clone()),
-    })
-}
-
-fn extend(slot: usize, steps: Box<[StepCode]>, step: StepCode) -> Code {
-    let mut steps = steps.into_vec();
-    steps.push(step);
-    Code::Path(slot, steps.into())
-}
-
-/// Makes an error about the root of a path speak of the whole path.
-fn widen(error: CompileError, path: &Expr) -> CompileError {
-    match error {
-        CompileError::NotGrouped(_) => CompileError::NotGrouped(path.to_string()),
-        other => other,
     }
 }
 
@@ -500,43 +293,5 @@ fn natural_alias(collection: &Collection) -> Option<&str> {
             Some(Step::Name(name)) => Some(name),
             Some(Step::Index(_)) => None,
         },
-    }
-}
-
-pub(crate) fn has_aggregate(projection: &Projection) -> bool {
-    match projection {
-        Projection::All => false,
-        Projection::Value(expression) => mentions_aggregate(expression),
-        Projection::List(items) => items.iter().any(|item| mentions_aggregate(&item.expression)),
-    }
-}
-
-/// Whether an expression aggregates over the rows of its own query; sub-queries have their own.
-pub(crate) fn mentions_aggregate(expression: &Expr) -> bool {
-    match expression {
-        Expr::Call { name, arguments } => {
-            aggregate::by_name(name).is_some() || arguments.iter().any(mentions_aggregate)
-        }
-        Expr::Property(inner, _) | Expr::Unary(_, inner) => mentions_aggregate(inner),
-        Expr::Index(left, right) | Expr::Binary(_, left, right) => {
-            mentions_aggregate(left) || mentions_aggregate(right)
-        }
-        Expr::And(list) | Expr::Or(list) | Expr::Array(list) => list.iter().any(mentions_aggregate),
-        Expr::UserCall { arguments, .. } => arguments.iter().any(mentions_aggregate),
-        Expr::Conditional(operands) | Expr::Between { operands, .. } => {
-            operands.iter().any(mentions_aggregate)
-        }
-        Expr::In { value, list, .. } => {
-            mentions_aggregate(value) || list.iter().any(mentions_aggregate)
-        }
-        Expr::Like { operands, .. } => operands.iter().any(mentions_aggregate),
-        Expr::Object(members) => members.iter().any(|(_, value)| mentions_aggregate(value)),
-        Expr::Literal(_)
-        | Expr::Parameter(_)
-        | Expr::Identifier(_)
-        | Expr::Exists(_)
-        | Expr::ArrayOf(_)
-        | Expr::Subquery(_)
-        | Expr::ResumeFilter => false,
     }
 }

@@ -82,11 +82,17 @@ impl<'c> Meter<'c> {
 
     /// Refuses a value that is too large before it is built, and counts building it.
     pub(crate) fn build(&mut self, function: &'static str, size: usize) -> Result<(), EvalError> {
-        let limit = self.context.limits.max_value_size;
-        if size > limit {
-            return Err(EvalError::ValueTooLarge { function, limit });
-        }
+        self.fits(function, size)?;
         self.touch(size)
+    }
+
+    /// Refuses a value that is too large.
+    pub(crate) fn fits(&self, function: &'static str, size: usize) -> Result<(), EvalError> {
+        let limit = self.context.limits.max_value_size;
+        match size > limit {
+            true => Err(EvalError::ValueTooLarge { function, limit }),
+            false => Ok(()),
+        }
     }
 
     fn spend(&mut self, steps: u64) -> Result<(), EvalError> {

@@ -136,6 +136,7 @@ impl<'d> Gather<'d> {
         let accumulators = &mut self.group_list[at].accumulators;
         for (accumulator, aggregate) in accumulators.iter_mut().zip(&grouping.aggregates) {
             accumulator.add(machine.eval(&aggregate.argument)?);
+            machine.meter.fits("an aggregate", accumulator.size())?;
         }
         Ok(())
     }

@@ -291,8 +291,19 @@ impl<'a> Machine<'a> {
     ) -> Evaluated<Option<bool>> {
         let left = self.eval(left)?;
         let right = self.eval(right)?;
-        self.meter.touch(shallow_size(left.view()))?;
+        self.touch_compared(&left, &right)?;
         Ok(operators::compare(op, left.view(), right.view()))
+    }
+
+    /// Counts the reading a comparison takes: only equal types are looked into.
+    fn touch_compared(&mut self, left: &Datum<'a>, right: &Datum<'a>) -> Evaluated<()> {
+        match (left, right) {
+            (Datum::String(left), Datum::String(_)) => self.meter.touch(left.len()),
+            (Datum::Array(_), Datum::Array(_)) | (Datum::Object(_), Datum::Object(_)) => {
+                self.meter.touch(left.size())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// `AND`: false wins over undefined, undefined over true.
@@ -342,6 +353,7 @@ impl<'a> Machine<'a> {
         }
         for candidate in list {
             let candidate = self.eval(candidate)?;
+            self.touch_compared(&value, &candidate)?;
             if equal(value.view(), candidate.view()) == Some(true) {
                 return Ok(Some(true));
             }
@@ -422,8 +434,10 @@ impl<'a> Machine<'a> {
         let mut size = 0;
         for (name, code) in members {
             let value = self.eval(code)?;
-            size += name.len() + value.size();
-            self.meter.build("an object", size)?;
+            let added = name.len() + value.size();
+            size += added;
+            self.meter.fits("an object", size)?;
+            self.meter.touch(added)?;
             if let Some(value) = value.into_value() {
                 object.insert(name.to_string(), value);
             }

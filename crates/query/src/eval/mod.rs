@@ -8,11 +8,13 @@ mod code;
 mod compile;
 mod condition;
 mod context;
+mod expressions;
 mod gather;
 mod machine;
 mod operators;
 mod pattern;
 mod program;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -22,6 +24,7 @@ pub use context::Context;
 pub use machine::Flow;
 pub use program::{Counters, Program, Progress, Run, Shape};
 
-pub(crate) use compile::{count, has_aggregate, member_names, mentions_aggregate};
+pub(crate) use compile::count;
 pub(crate) use context::Meter;
 pub(crate) use machine::contains;
+pub(crate) use survey::{has_aggregate, member_names, mentions_aggregate};

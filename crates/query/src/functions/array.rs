@@ -26,7 +26,8 @@ pub(super) fn concat<'a>(meter: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answe
 
 /// Whether the array holds a value; with a third argument of true, whether it holds an object that
 /// has at least the members of the second.
-pub(super) fn contains<'a>(_: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer<'a> {
+pub(super) fn contains<'a>(meter: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer<'a> {
+    meter.touch(args[0].size())?;
     let partial = match args.get(2) {
         None => false,
         Some(Datum::Bool(partial)) => *partial,
@@ -69,8 +70,9 @@ fn contains_several<'a>(
         return Ok(Datum::Undefined);
     };
     let mut open = false;
+    let size = args[0].size();
     for value in wanted {
-        meter.touch(items.len())?;
+        meter.touch(size)?;
         if value.is_undefined() {
             open = true;
         } else if eval::contains(items, value.view()) == decisive {

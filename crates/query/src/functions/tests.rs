@@ -584,6 +584,7 @@ fn no_function_builds_more_than_it_may() {
         "list": vec!["x"; 60],
         "texts": ["y".repeat(300), "y".repeat(300)],
         "object": {"a": "y".repeat(300)},
+        "long": ["a".repeat(600), "b".repeat(600)],
     });
     for (expression, function) in [
         ("c.text || c.text", "||"),
@@ -600,6 +601,8 @@ fn no_function_builds_more_than_it_may() {
         ("{a: c.text, b: c.text}", "an object"),
         ("[c.text, c.text]", "an array"),
         ("ARRAY(SELECT VALUE c.text FROM x IN c.list)", "an array"),
+        ("(SELECT VALUE MAKELIST(c.text) FROM x IN c.list)", "an aggregate"),
+        ("(SELECT VALUE MAKESET(t) FROM t IN c.long)", "an aggregate"),
     ] {
         let query = parse(&format!("SELECT VALUE {expression} FROM c")).unwrap();
         let program = Program::new(&query, &Parameters::new()).unwrap();

@@ -76,11 +76,13 @@ fn anywhere(query: &Query) -> PartitionedQueryExecutionInfo {
 }
 
 fn unchanged(query: &Query) -> QueryInfo {
-    QueryInfo {
-        rewritten_query: query.to_string(),
-        has_select_value: matches!(query.select.projection, Projection::Value(_)),
-        ..QueryInfo::default()
-    }
+    QueryInfo { rewritten_query: query.to_string(), ..nothing_left(query) }
+}
+
+/// A merge with nothing to do.
+fn nothing_left(query: &Query) -> QueryInfo {
+    let has_select_value = matches!(query.select.projection, Projection::Value(_));
+    QueryInfo { has_select_value, ..QueryInfo::default() }
 }
 
 /// The merge a query needs, and the features that takes.
@@ -93,7 +95,7 @@ fn describe(query: &Query, parameters: &Parameters) -> Result<(QueryInfo, Featur
              in a query that spans partitions.",
         ));
     }
-    let mut info = unchanged(query);
+    let mut info = nothing_left(query);
     let mut needed = Features::NONE;
     let mut rewritten = match &query.order_by {
         _ if is_grouped(query) => {

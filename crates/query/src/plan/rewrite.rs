@@ -37,7 +37,9 @@ pub(super) fn sorted(query: &Query, keys: &[OrderKey]) -> Result<Query, PlanErro
         select: Select { distinct: false, top: query.select.top.clone(), projection },
         from: Some(from),
         filter: Some(all_of(filter)),
-        ..query.clone()
+        group_by: Vec::new(),
+        order_by: query.order_by.clone(),
+        window: query.window.clone(),
     })
 }
 
@@ -69,7 +71,14 @@ pub(super) fn grouped(query: &Query) -> Result<Query, PlanError> {
         }
     };
     let select = Select { distinct: false, top: None, projection };
-    Ok(Query { select, window: None, ..query.clone() })
+    Ok(Query {
+        select,
+        from: query.from.clone(),
+        filter: query.filter.clone(),
+        group_by: query.group_by.clone(),
+        order_by: None,
+        window: None,
+    })
 }
 
 /// The aggregate an expression is, if it is nothing else.
