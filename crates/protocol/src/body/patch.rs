@@ -75,9 +75,16 @@ impl PatchDocument {
         document.check().map(|()| document)
     }
 
-    /// Reads the body of a patch.
+    /// Reads the body of a patch: operations and condition, or the bare list of operations that the
+    /// JavaScript SDK sends where there is no condition.
     pub fn from_json(body: &[u8]) -> Result<Self> {
-        let document: Self = serde_json::from_slice(body).map_err(|error| {
+        let is_list = body.trim_ascii_start().starts_with(b"[");
+        let read = if is_list {
+            serde_json::from_slice(body).map(|operations| Self { condition: None, operations })
+        } else {
+            serde_json::from_slice(body)
+        };
+        let document = read.map_err(|error| {
             let message = format!(
                 "the body is not a patch: {error}; \
                  expected {{\"operations\": [{{\"op\": \"set\", \"path\": \"/a\", \"value\": 1}}]}}"
@@ -185,6 +192,13 @@ mod tests {
         });
         let document = PatchDocument::from_json(json.to_string().as_bytes()).unwrap();
         assert_eq!(serde_json::to_value(document).unwrap(), json);
+    }
+
+    #[test]
+    fn a_bare_list_of_operations_is_a_patch_without_condition() {
+        let list = json!([{"op": "remove", "path": "/x"}]);
+        let bare = PatchDocument::from_json(format!(" {list}").as_bytes()).unwrap();
+        assert_eq!(bare, patch(list));
     }
 
     #[test]
