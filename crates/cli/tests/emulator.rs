@@ -1,5 +1,7 @@
 //! `sidereal emulator` as a process: what it prints, what it answers, how it ends.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,5 +1,7 @@
 //! The emulator over real sockets: one port for every protocol, several emulators in one process.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::sync::Arc;
 use std::time::Duration;
 
