@@ -161,6 +161,48 @@ async fn pages_continue_where_they_ended() {
 }
 
 #[tokio::test]
+async fn pages_of_a_sorted_query_neither_skip_nor_repeat_when_items_come_and_go() {
+    let client = Client::with_container(1).await;
+    for n in [10, 20, 30, 40] {
+        client.create(json!({ "id": n.to_string(), "pk": "a", "n": n })).await;
+    }
+    let key = (KEY, "[\"a\"]");
+    let text = "SELECT VALUE c.n FROM c ORDER BY c.n DESC";
+    let first = client.query(text, &[key, ("x-ms-max-item-count", "2")]).await;
+    assert_eq!(first.rows(), [json!(40), json!(30)]);
+    let token = first.header("x-ms-continuation").unwrap().to_owned();
+
+    client.create(json!({ "id": "35", "pk": "a", "n": 35 })).await;
+    client.create(json!({ "id": "15", "pk": "a", "n": 15 })).await;
+    client.send(Method::DELETE, &format!("{DOCS}/30"), &[key], Value::Null).await;
+    let rest = client.query(text, &[key, ("x-ms-continuation", &token)]).await;
+    assert_eq!(rest.rows(), [json!(20), json!(15), json!(10)]);
+}
+
+#[tokio::test]
+async fn a_sorted_query_resumes_where_the_client_says() {
+    let client = twelve(1).await;
+    let range = ("x-ms-documentdb-partitionkeyrangeid", "0");
+    let rid = client.read("5", "b").await.json()["_rid"].clone();
+    let resume = async |filter: Value| {
+        let body =
+            json!({ "query": "SELECT VALUE c.n FROM c ORDER BY c.n", "resumeFilter": filter });
+        let headers = [("x-ms-documentdb-isquery", "True"), range, ("x-ms-max-item-count", "3")];
+        client.send(Method::POST, DOCS, &headers, body).await.rows()
+    };
+    assert_eq!(
+        resume(json!({ "value": [5], "rid": rid, "exclude": false })).await,
+        [5, 6, 7].map(Value::from)
+    );
+    assert_eq!(
+        resume(json!({ "value": [5], "rid": rid, "exclude": true })).await,
+        [6, 7, 8].map(Value::from)
+    );
+    assert_eq!(resume(json!({ "value": [9] })).await, [9, 10, 11].map(Value::from));
+    assert_eq!(resume(json!({ "value": [[]] })).await, [0, 1, 2].map(Value::from));
+}
+
+#[tokio::test]
 async fn pages_of_a_query_cost_together_what_one_page_costs() {
     let client = twelve(1).await;
     let whole = client.query("SELECT * FROM c WHERE c.n < 9", &[CROSS]).await.charge();

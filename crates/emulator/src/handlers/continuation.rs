@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_query::Progress;
 
@@ -10,7 +11,7 @@ use crate::error::{Result, ServiceError};
 use crate::store::Position;
 
 /// Where a page ended. Tokens are opaque to clients, and refused if they are not ours.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Continuation {
     /// The id of the partition range to go on with.
     #[serde(rename = "r")]
@@ -21,6 +22,9 @@ pub(super) struct Continuation {
     /// Rows of that item, or of the whole result where it was gathered first, already given.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub(super) given: u64,
+    /// The sort keys of that item, each an array of one value, or of none where it is undefined.
+    #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
+    pub(super) keys: Option<Vec<Vec<Value>>>,
     /// What is left of a window.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub(super) window: Option<(u64, Option<u64>)>,
@@ -34,7 +38,7 @@ fn is_zero(number: &u64) -> bool {
 impl Continuation {
     /// The start of a range.
     pub(super) fn start_of(range: &str) -> Self {
-        Self { range: range.to_owned(), ordinal: None, given: 0, window: None }
+        Self { range: range.to_owned(), ordinal: None, given: 0, keys: None, window: None }
     }
 
     pub(super) fn position(&self) -> Position {
@@ -73,6 +77,7 @@ mod tests {
             range: "3".to_owned(),
             ordinal: Some(9),
             given: 2,
+            keys: Some(vec![vec![Value::Null], vec![]]),
             window: Some((0, Some(4))),
         };
         let token = continuation.to_token();

@@ -14,6 +14,7 @@ mod partition_delete;
 mod query;
 mod query_plan;
 mod ranges;
+mod sorted;
 mod target;
 
 use std::sync::Arc;

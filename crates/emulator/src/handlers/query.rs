@@ -17,6 +17,7 @@ use super::continuation::Continuation;
 use super::items::Progress;
 use super::page::Page;
 use super::query_plan;
+use super::sorted::{Boundary, SortOrder};
 use super::target::{Slice, Target, check_session};
 use crate::account::Account;
 use crate::charge;
@@ -43,8 +44,23 @@ pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container)
         }
         target => target,
     };
-    let context = evaluation_context(incoming.now);
-    serve(account, incoming, container, &target, Some((&program, &context)))
+    let execution = Execution {
+        program: &program,
+        context: &evaluation_context(incoming.now),
+        order: SortOrder::of(&tree)?,
+        resume: request.resume_filter.as_ref().map(Boundary::of_filter).transpose()?,
+    };
+    serve(account, incoming, container, &target, Some(&execution))
+}
+
+/// A query ready to run on one part of one partition after the other.
+struct Execution<'a> {
+    program: &'a Program,
+    context: &'a Context,
+    /// Where rows follow their documents in an order, so that a page can resume at a value.
+    order: Option<SortOrder>,
+    /// Where the client wants the order to begin.
+    resume: Option<Boundary>,
 }
 
 /// `GET …/docs`: every item, a page at a time.
@@ -97,7 +113,7 @@ fn serve(
     incoming: &Incoming,
     container: &Container,
     target: &Target,
-    query: Option<(&Program, &Context)>,
+    query: Option<&Execution<'_>>,
 ) -> Result<Reply> {
     let slices = target.slices();
     let Some(first) = slices.first() else {
@@ -154,16 +170,16 @@ impl Serving<'_> {
         slice: &Slice,
         replica: &Replica,
         from: &Continuation,
-        query: Option<(&Program, &Context)>,
+        query: Option<&Execution<'_>>,
     ) -> Result<Option<Continuation>> {
-        match query {
-            None => self.fill_items(slice, replica, from),
-            Some((program, context))
-                if program.shape() == Shape::Buffering || !program.reads_documents() =>
-            {
-                self.fill_gathered(slice, replica, from, program, context)
+        let Some(execution) = query else { return self.fill_items(slice, replica, from) };
+        let program = execution.program;
+        match &execution.order {
+            Some(order) => self.fill_sorted(slice, replica, from, execution, order),
+            None if program.shape() == Shape::Buffering || !program.reads_documents() => {
+                self.fill_gathered(slice, replica, from, execution)
             }
-            Some((program, context)) => self.fill_streaming(slice, replica, from, program, context),
+            None => self.fill_streaming(slice, replica, from, execution),
         }
     }
 
@@ -190,10 +206,10 @@ impl Serving<'_> {
         slice: &Slice,
         replica: &Replica,
         from: &Continuation,
-        program: &Program,
-        context: &Context,
+        execution: &Execution<'_>,
     ) -> Result<Option<Continuation>> {
-        let mut run = program.start(context);
+        let program = execution.program;
+        let mut run = program.start(execution.context);
         if let Some(progress) = from.progress() {
             run = run.resumed_at(progress);
         }
@@ -231,19 +247,51 @@ impl Serving<'_> {
         Ok(None)
     }
 
+    /// Documents are put in order first; their rows then come one document after the other.
+    fn fill_sorted(
+        &mut self,
+        slice: &Slice,
+        replica: &Replica,
+        from: &Continuation,
+        execution: &Execution<'_>,
+        order: &SortOrder,
+    ) -> Result<Option<Continuation>> {
+        let now = self.incoming.now.seconds();
+        let items: Vec<_> = slice.items(replica, Position::Start, now).collect();
+        // The work is charged once, with the first page.
+        self.looked_at += if from.ordinal.is_none() { items.len() } else { 0 };
+        let boundary = Boundary::of_continuation(from).or_else(|| execution.resume.clone());
+        let mut last = from.clone();
+        let mut skip = from.given;
+        for item in order.from(&items, boundary.as_ref()) {
+            let rows = execution.program.run([&item.document], execution.context)?;
+            for (index, row) in
+                (0_u64..).zip(&rows).skip(usize::try_from(skip).unwrap_or(usize::MAX))
+            {
+                if !self.page.offer(row) {
+                    let at = order.place_of(item, index, &from.range);
+                    return Ok(Some(if index == 0 { last } else { at }));
+                }
+            }
+            skip = 0;
+            last = order.place_of(item, 0, &from.range);
+        }
+        Ok(None)
+    }
+
     /// Rows that had to be gathered first are counted off.
     fn fill_gathered(
         &mut self,
         slice: &Slice,
         replica: &Replica,
         from: &Continuation,
-        program: &Program,
-        context: &Context,
+        execution: &Execution<'_>,
     ) -> Result<Option<Continuation>> {
         let items: Vec<_> =
             slice.items(replica, Position::Start, self.incoming.now.seconds()).collect();
         let documents = items.iter().map(|item| &item.document);
-        let rows = program.run(documents, context).map_err(evaluation_refused)?;
+        let rows =
+            execution.program.run(documents, execution.context).map_err(evaluation_refused)?;
         // The work is charged once, with the first page.
         self.looked_at += if from.given == 0 { items.len() } else { 0 };
         for (index, row) in (0_u64..).zip(&rows).skip(from.given as usize) {
