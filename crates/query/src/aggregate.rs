@@ -135,13 +135,13 @@ impl Accumulator {
         let item = partial.get("item");
         match self {
             Self::Count(count) | Self::CountIf(count) => {
-                *count += item.and_then(Value::as_u64).unwrap_or(0);
+                *count += item.map_or(0, as_count);
             }
             Self::Sum(sum) => *sum = plus(*sum, item.and_then(as_double)),
             Self::Average { sum, count } => {
                 let part = |name| item.and_then(|item| item.get(name));
                 *sum = plus(*sum, part("sum").and_then(as_double));
-                *count += part("count").and_then(Value::as_u64).unwrap_or(0);
+                *count += part("count").map_or(0, as_count);
             }
             Self::Extreme { largest, state } => merge_extreme(*largest, state, partial),
             Self::List { .. } | Self::Set { .. } => {
@@ -178,7 +178,7 @@ fn merge_extreme(largest: bool, state: &mut Extreme, partial: &Value) {
         }
         return;
     };
-    if detail.get("count").and_then(Value::as_u64) == Some(0) {
+    if detail.get("count").map(as_count) == Some(0) {
         return;
     }
     match detail.get(if largest { "max" } else { "min" }) {
@@ -194,4 +194,59 @@ fn plus(sum: Option<f64>, value: Option<f64>) -> Option<f64> {
 
 fn as_double(value: &Value) -> Option<f64> {
     value.as_number().map(double)
+}
+
+/// A count, which the service may write as a double.
+fn as_count(value: &Value) -> u64 {
+    value.as_u64().unwrap_or_else(|| as_double(value).unwrap_or(0.0) as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Merges what partitions report of an aggregate.
+    fn merged(kind: AggregateType, partials: &[Value]) -> Option<Value> {
+        let mut accumulator = start(kind);
+        partials.iter().for_each(|partial| accumulator.merge(partial));
+        accumulator.finish().into_value()
+    }
+
+    #[test]
+    fn partial_results_combine_in_any_spelling() {
+        use AggregateType as A;
+        let average = |sum: f64, count: u64| json!({"item": {"sum": sum, "count": count}});
+        let low = |min: Value| json!({"item": min, "item2": {"min": min, "count": 1}});
+        let cases = [
+            (A::Count, vec![json!({"item": 2}), json!({"item": 3.0})], Some(json!(5))),
+            (A::Sum, vec![json!({"item": 2}), json!({"item": 0.5})], Some(json!(2.5))),
+            (A::Sum, vec![json!({"item": 2}), json!({})], None),
+            (A::Average, vec![average(4.0, 1), average(2.0, 2)], Some(json!(2))),
+            (A::Average, vec![average(0.0, 0)], None),
+            (A::Average, vec![average(1.0, 1), json!({"item": {"count": 1}})], None),
+            (A::Min, vec![low(json!(2)), low(json!("a")), low(json!(true))], Some(json!(true))),
+            (A::Min, vec![json!({"item": 3}), json!({"item": 2})], Some(json!(2))),
+            (A::Min, vec![low(json!(1)), json!({"item2": {"count": 0}})], Some(json!(1))),
+            (A::Min, vec![low(json!(1)), json!({"item2": {"count": 2.0}})], None),
+            (
+                A::Max,
+                vec![
+                    json!({"item2": {"max": 1, "count": 1}}),
+                    json!({"item2": {"max": 7, "count": 1}}),
+                ],
+                Some(json!(7)),
+            ),
+            (
+                A::MakeSet,
+                vec![json!({"item": [1, 2]}), json!({"item": [2.0, 3]})],
+                Some(json!([1, 2, 3])),
+            ),
+            (A::MakeList, vec![json!({"item": [1]}), json!({"item": [1]})], Some(json!([1, 1]))),
+        ];
+        for (kind, partials, expected) in cases {
+            assert_eq!(merged(kind, &partials), expected, "{kind} of {partials:?}");
+        }
+    }
 }

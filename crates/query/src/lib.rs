@@ -7,6 +7,20 @@
 //! - [`Merge`](merge::Merge) puts the answers together.
 //! - [`order`] compares values of any types.
 //!
+//! ```
+//! use serde_json::json;
+//! use sidereal_query::{Context, Parameters, Program, parse};
+//!
+//! let query = parse("SELECT c.id FROM c WHERE c.price < @limit ORDER BY c.price")?;
+//! let parameters = Parameters::from([("@limit".to_owned(), json!(10))]);
+//! let program = Program::new(&query, &parameters)?;
+//!
+//! let documents = [json!({"id": "b", "price": 9}), json!({"id": "a", "price": 4}), json!({"id": "c"})];
+//! let rows = program.run(&documents, &Context::new(0, 0))?;
+//! assert_eq!(rows, [json!({"id": "a"}), json!({"id": "b"})]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Everything is pure: the time, random numbers and limits come in with a [`Context`], documents
 //! come in by reference, and nothing is read or written on the side.
 

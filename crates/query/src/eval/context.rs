@@ -1,6 +1,6 @@
 //! What an evaluation needs from outside: the time, a source of randomness, the limits.
 
-use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::EvalError;
 use crate::limits::Limits;
@@ -9,10 +9,11 @@ use crate::limits::Limits;
 ///
 /// The same context and the same documents give the same rows: the time stands still, and random
 /// numbers come from the seed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Context {
     now_ticks: i64,
-    random: Cell<u64>,
+    /// Atomic only so that a run may move between threads.
+    random: AtomicU64,
     limits: Limits,
 }
 
@@ -20,7 +21,7 @@ impl Context {
     /// A context at `now_ticks`, counted in 100-nanosecond steps from the Unix epoch, with random
     /// numbers from `seed`.
     pub fn new(now_ticks: i64, seed: u64) -> Self {
-        Self { now_ticks, random: Cell::new(seed), limits: Limits::DEFAULT }
+        Self { now_ticks, random: AtomicU64::new(seed), limits: Limits::DEFAULT }
     }
 
     /// The same context with other limits.
@@ -43,8 +44,8 @@ impl Context {
     /// The next random number in `0.0..1.0`.
     pub(crate) fn random(&self) -> f64 {
         // SplitMix64: one addition and a mix, good enough for sampling rows.
-        let state = self.random.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.random.set(state);
+        const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        let state = self.random.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let bits = (mixed ^ (mixed >> 31)) >> 11;

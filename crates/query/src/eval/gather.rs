@@ -94,7 +94,20 @@ impl<'d> Gather<'d> {
         let keys = block.order.iter().map(|(code, _)| machine.eval(code).map(keep));
         let keys = keys.collect::<Evaluated<_>>()?;
         self.hold(machine, Row { keys, document: self.documents, value: keep(value) })?;
+        self.forget_losers(block);
         Ok(Flow::More)
+    }
+
+    /// Lets go of sorted rows that cannot make it into the window, once they are the most of it.
+    fn forget_losers(&mut self, block: &Block) {
+        /// Sorting pays off only for more rows than this.
+        const SLACK: usize = 1024;
+        let Some(take) = self.window.take.filter(|_| !block.distinct) else { return };
+        let wanted = usize::try_from(self.window.skip.saturating_add(take)).unwrap_or(usize::MAX);
+        if self.rows.len() / 2 >= wanted.max(SLACK) {
+            self.rows.sort_by(|left, right| compare_rows(&block.order, left, right));
+            self.rows.truncate(wanted);
+        }
     }
 
     /// Gives the rows that had to wait for the last document.

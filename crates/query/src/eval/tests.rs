@@ -680,3 +680,24 @@ fn a_query_that_cannot_stream_stops_at_the_row_limit() {
         );
     }
 }
+
+#[test]
+fn a_sorted_window_over_many_rows_holds_only_what_it_may_give() {
+    let documents: Vec<Value> =
+        (0..10_000_u64).map(|i| json!({"i": i, "v": i * 7919 % 1000})).collect();
+    let limits = Limits { max_buffered_rows: 2_100, ..Limits::DEFAULT };
+    let context = context().with_limits(limits);
+    let text = "SELECT VALUE c.i FROM c ORDER BY c.v DESC OFFSET 3 LIMIT 5";
+    let program = Program::new(&parse(text).unwrap(), &Parameters::new()).unwrap();
+    let rows = program.run(&documents, &context).unwrap();
+    let all = run("SELECT VALUE c.i FROM c ORDER BY c.v DESC", &documents);
+    assert_eq!(rows, all[3..8]);
+}
+
+#[test]
+fn programs_and_runs_may_move_between_threads() {
+    fn movable<T: Send>() {}
+    movable::<Program>();
+    movable::<Run<'_>>();
+    movable::<Context>();
+}
