@@ -99,6 +99,8 @@ async fn the_limits_of_a_batch_are_kept() {
     assert_eq!(batch(&client, json!(many)).await.status, 400);
     assert_eq!(batch(&client, json!([])).await.status, 400);
     assert_eq!(batch(&client, json!([{ "operationType": "Explode" }])).await.status, 400);
+    let large = json!([{ "operationType": "Create", "resourceBody": { "id": "1", "pk": "a", "text": "x".repeat(2 * 1024 * 1024) } }]);
+    assert_eq!(batch(&client, large).await.status, 413);
     let unkeyed = client
         .send(Method::POST, DOCS, &[BATCH, ATOMIC], json!([{ "operationType": "Read", "id": "1" }]))
         .await;

@@ -127,6 +127,50 @@ async fn keys_of_every_kind_find_their_items() {
     assert_eq!(undefined.status, 200);
 }
 
+/// A container whose definition names no version hashes by version 1, which reads only the first hundred
+/// characters of a string: long keys that begin alike share a place, and are still different keys.
+#[tokio::test]
+async fn keys_of_version_1_that_begin_alike_stay_apart() {
+    let client = Client::with(sidereal_emulator::Emulator::builder().partitions(5)).await;
+    client
+        .create_container(
+            json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash" } }),
+        )
+        .await;
+    let long = |end: &str| format!("{}{end}", "x".repeat(120));
+    for end in ["one", "two"] {
+        assert_eq!(
+            client.create(json!({ "id": "1", "pk": long(end), "end": end })).await.status,
+            201
+        );
+    }
+    for end in ["one", "two"] {
+        assert_eq!(client.read("1", &long(end)).await.json()["end"], end);
+        let key = json!([long(end)]).to_string();
+        let rows = client.query("SELECT VALUE c[\"end\"] FROM c", &[(KEY, &key)]).await.rows();
+        assert_eq!(rows, [json!(end)]);
+    }
+    assert_eq!(client.create(json!({ "id": "n", "pk": 7 })).await.status, 201);
+    assert_eq!(client.get(&format!("{DOCS}/n"), &[(KEY, "[7]")]).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_header_value_that_the_service_does_not_know_is_refused() {
+    let client = Client::with_container(1).await;
+    client.create(item("1")).await;
+    for header in [
+        ("x-ms-cosmos-read-consistency-strategy", "Sometimes"),
+        ("x-ms-cosmos-priority-level", "Urgent"),
+        ("x-ms-indexing-directive", "Maybe"),
+        ("if-match", ""),
+        ("x-ms-documentdb-is-upsert", "perhaps"),
+    ] {
+        let refused = client.send(Method::POST, DOCS, &[A, header], item("2")).await;
+        assert_eq!(refused.status, 400, "{header:?}: {}", refused.text);
+        assert!(refused.text.contains(header.0), "{}", refused.text);
+    }
+}
+
 #[tokio::test]
 async fn malformed_items_are_refused() {
     let client = Client::with_container(1).await;

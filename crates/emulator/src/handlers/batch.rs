@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use serde_json::value::RawValue;
 use sidereal_protocol::{
-    BatchOperation, BatchOperationType, BatchResult, CosmosStatus, PartitionKey, PatchDocument,
-    parse_batch,
+    BatchOperation, BatchOperationType, BatchResult, CosmosStatus, MAX_BATCH_BYTES, PartitionKey,
+    PatchDocument, parse_batch,
 };
 
 use super::items::{Addressed, Progress, parse_body, patch_item};
@@ -22,6 +22,9 @@ use sidereal_protocol::headers::names as headers;
 
 /// Runs a batch.
 pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
+    if incoming.body.len() > MAX_BATCH_BYTES {
+        return Err(ServiceError::too_large());
+    }
     let operations = parse_batch(&incoming.body)?;
     let definition = container.definition();
     let batch =
@@ -73,7 +76,7 @@ impl Batch<'_> {
 
         let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, &results, partition, lsn)
+        self.answer(status, results, partition, lsn)
     }
 
     /// Each operation for itself, under the key it names.
@@ -97,7 +100,7 @@ impl Batch<'_> {
         let lsn = partition.read().replica.lsn();
         let failed = fates.iter().any(Result::is_err);
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, &self.results(&fates), &partition, lsn)
+        self.answer(status, self.results(&fates), &partition, lsn)
     }
 
     /// One operation of a bulk request, as a transaction of its own.
@@ -204,10 +207,19 @@ impl Batch<'_> {
             .collect()
     }
 
+    /// `Prefer: return=minimal` leaves out what the client wrote itself; reads keep their items.
+    fn drop_written_bodies(&self, results: &mut [BatchResult]) {
+        for (operation, result) in self.operations.iter().zip(results) {
+            if operation.operation_type != BatchOperationType::Read {
+                result.resource_body = None;
+            }
+        }
+    }
+
     fn answer(
         &self,
         status: CosmosStatus,
-        results: &[BatchResult],
+        mut results: Vec<BatchResult>,
         partition: &Arc<Partition>,
         lsn: u64,
     ) -> Result<Reply> {
@@ -215,7 +227,10 @@ impl Batch<'_> {
         if self.incoming.typed().is_batch_atomic()? {
             self.account.spend(partition, self.incoming.now, charge);
         }
-        let body = serde_json::to_vec(results).unwrap_or_default();
+        if self.incoming.typed().prefers_minimal()? {
+            self.drop_written_bodies(&mut results);
+        }
+        let body = serde_json::to_vec(&results).unwrap_or_default();
         let progress = Progress { container: self.container, partition, lsn };
         let reply = Reply::bytes(status, body.into()).charged(charge.max(charge::MINIMUM));
         Ok(progress.stamp(reply).with(headers::ITEM_COUNT, results.len()))

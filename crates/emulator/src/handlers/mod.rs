@@ -35,6 +35,7 @@ pub(crate) fn dispatch(
     path: &RequestPath,
 ) -> Result<Reply> {
     check_consistency(account, incoming)?;
+    check_known_values(incoming)?;
     match (path.kind(), path.is_feed()) {
         (ResourceType::DatabaseAccount, _) => account::read(account, incoming),
         (ResourceType::Database, true) => databases::feed(account, incoming),
@@ -70,6 +71,16 @@ fn check_consistency(account: &Account, incoming: &Incoming) -> Result<()> {
              than the service consistency level."
         )));
     }
+    Ok(())
+}
+
+/// Headers that change nothing here still have to hold a value that the service knows.
+fn check_known_values(incoming: &Incoming) -> Result<()> {
+    let headers = incoming.typed();
+    headers.read_consistency_strategy()?;
+    headers.priority_level()?;
+    headers.throughput_bucket()?;
+    headers.indexing_directive()?;
     Ok(())
 }
 
