@@ -10,6 +10,7 @@ use sidereal_protocol::{
 
 use super::items::{Addressed, Progress, parse_body, patch_item};
 use super::target::Target;
+use super::{place_of, required_key};
 use crate::account::Account;
 use crate::charge;
 use crate::error::{Result, ServiceError};
@@ -46,34 +47,21 @@ type Fate = std::result::Result<Written, ServiceError>;
 impl Batch<'_> {
     /// All operations or none, under one partition key and one sequence number.
     fn together(&self) -> Result<Reply> {
-        let key = self.incoming.partition_key()?.ok_or_else(|| {
-            ServiceError::bad_request("PartitionKey value must be supplied for this operation.")
-        })?;
-        let place = self.definition.key.effective_key(&key).map_err(|error| {
-            ServiceError::bad_request(format!(
-                "The partition key does not fit the container: {error}"
-            ))
-        })?;
-        let partition = self.container.partition_at(&place);
-        self.account.admit(self.container, partition, self.incoming.now)?;
-
+        let key = required_key(self.incoming)?;
+        let partition = self.container.partition_at(&place_of(self.definition, &key)?);
+        let now = self.incoming.now;
+        self.account.admit(self.container, partition, now)?;
         let mut fates: Vec<Fate> = Vec::with_capacity(self.operations.len());
-        let mut state = partition.write();
-        state.expire(self.incoming.now.seconds());
-        let rules = self.container.rules(self.definition, self.incoming.now);
-        let mut transaction = Transaction::new(&state.replica, rules);
-        for operation in self.operations {
-            fates.push(self.decide(&mut transaction, operation, &key));
-            if fates.last().is_some_and(Result::is_err) {
-                break;
+        let (done, lsn) = self.container.transact(partition, self.definition, now, |transaction| {
+            for operation in self.operations {
+                fates.push(self.decide(transaction, operation, &key));
+                if fates.last().is_some_and(Result::is_err) {
+                    return Err(());
+                }
             }
-        }
-        let failed = fates.last().is_some_and(Result::is_err);
-        let changes = if failed { Vec::new() } else { transaction.into_changes() };
-        state.commit(changes);
-        let lsn = state.replica.lsn();
-        drop(state);
-
+            Ok(())
+        });
+        let failed = done.is_err();
         let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
         self.answer(status, results, partition, lsn)
@@ -115,27 +103,18 @@ impl Batch<'_> {
                 "The operation names no partitionKey and the request has none.",
             )
         })?;
-        let place = self.definition.key.effective_key(key).map_err(|error| {
-            ServiceError::bad_request(format!(
-                "The partition key does not fit the container: {error}"
-            ))
-        })?;
-        let partition = self.container.partition_at(&place);
+        let partition = self.container.partition_at(&place_of(self.definition, key)?);
         let addressed = target.slices().iter().any(|slice| slice.partition.id == partition.id);
         if !addressed {
             let message = "The operation's partition key belongs to another partition key range.";
             return Err(ServiceError::new(CosmosStatus::PARTITION_KEY_RANGE_GONE, message));
         }
-        self.account.admit(self.container, partition, self.incoming.now)?;
-        let mut state = partition.write();
-        state.expire(self.incoming.now.seconds());
-        let rules = self.container.rules(self.definition, self.incoming.now);
-        let mut transaction = Transaction::new(&state.replica, rules);
-        let fate = self.decide(&mut transaction, operation, key);
-        let changes = if fate.is_ok() { transaction.into_changes() } else { Vec::new() };
-        state.commit(changes);
-        drop(state);
-        self.account.spend(partition, self.incoming.now, charge_of(&fate));
+        let now = self.incoming.now;
+        self.account.admit(self.container, partition, now)?;
+        let (fate, _) = self.container.transact(partition, self.definition, now, |transaction| {
+            self.decide(transaction, operation, key)
+        });
+        self.account.spend(partition, now, charge_of(&fate));
         fate
     }
 
