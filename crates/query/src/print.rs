@@ -158,7 +158,8 @@ impl Display for Expr {
             Self::Exists(query) => write!(f, "EXISTS({query})"),
             Self::ArrayOf(query) => write!(f, "ARRAY({query})"),
             Self::Subquery(query) => write!(f, "({query})"),
-            Self::ResumeFilter => f.write_str(RESUME_FILTER),
+            // A client puts text in this place, which may hold an OR.
+            Self::ResumeFilter => write!(f, "({RESUME_FILTER})"),
         }
     }
 }

@@ -40,7 +40,7 @@ fn a_plan_has_every_member_sdks_look_for() {
                 "orderBy": ["Ascending"], "orderByExpressions": ["c.v"],
                 "groupByExpressions": [], "groupByAliases": [], "aggregates": [],
                 "groupByAliasToAggregateType": {},
-                "rewrittenQuery": "SELECT c._rid, [{\"item\": c.v}] AS orderByItems, c AS payload\nFROM c\nWHERE {documentdb-formattableorderbyquery-filter}\nORDER BY c.v ASC",
+                "rewrittenQuery": "SELECT c._rid, [{\"item\": c.v}] AS orderByItems, c AS payload\nFROM c\nWHERE ({documentdb-formattableorderbyquery-filter})\nORDER BY c.v ASC",
                 "hasSelectValue": false, "dCountInfo": null, "hasNonStreamingOrderBy": false,
             },
             "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}],
@@ -58,7 +58,7 @@ fn sorted_queries_carry_what_they_are_sorted_by() {
             "top": 5,
             "orderBy": ["Descending", "Ascending"],
             "orderByExpressions": ["c.v", "t"],
-            "rewrittenQuery": "SELECT TOP 5 c._rid, [{\"item\": c.v}, {\"item\": t}] AS orderByItems, {\"id\": c.id, \"$1\": c.a + 1} AS payload\nFROM c\nJOIN t IN c.tags\nWHERE (c.a = 1 OR t = 2) AND {documentdb-formattableorderbyquery-filter}\nORDER BY c.v DESC, t ASC",
+            "rewrittenQuery": "SELECT TOP 5 c._rid, [{\"item\": c.v}, {\"item\": t}] AS orderByItems, {\"id\": c.id, \"$1\": c.a + 1} AS payload\nFROM c\nJOIN t IN c.tags\nWHERE (c.a = 1 OR t = 2) AND ({documentdb-formattableorderbyquery-filter})\nORDER BY c.v DESC, t ASC",
         })
     );
     assert_eq!(
@@ -66,12 +66,12 @@ fn sorted_queries_carry_what_they_are_sorted_by() {
         json!({
             "offset": 5, "limit": 10, "hasSelectValue": true,
             "orderBy": ["Ascending"], "orderByExpressions": ["c.x"],
-            "rewrittenQuery": "SELECT c._rid, [{\"item\": c.x}] AS orderByItems, c.x AS payload\nFROM root AS c\nWHERE c.y AND {documentdb-formattableorderbyquery-filter} AND IS_DEFINED(c.x)\nORDER BY c.x ASC\nOFFSET 0 LIMIT 15",
+            "rewrittenQuery": "SELECT c._rid, [{\"item\": c.x}] AS orderByItems, c.x AS payload\nFROM root AS c\nWHERE c.y AND ({documentdb-formattableorderbyquery-filter}) AND IS_DEFINED(c.x)\nORDER BY c.x ASC\nOFFSET 0 LIMIT 15",
         })
     );
     assert_eq!(
         shown("SELECT VALUE t FROM t IN c.tags ORDER BY t")["rewrittenQuery"],
-        "SELECT sourceDocument._rid, [{\"item\": t}] AS orderByItems, t AS payload\nFROM sourceDocument\nJOIN t IN sourceDocument.tags\nWHERE {documentdb-formattableorderbyquery-filter} AND IS_DEFINED(t)\nORDER BY t ASC"
+        "SELECT sourceDocument._rid, [{\"item\": t}] AS orderByItems, t AS payload\nFROM sourceDocument\nJOIN t IN sourceDocument.tags\nWHERE ({documentdb-formattableorderbyquery-filter}) AND IS_DEFINED(t)\nORDER BY t ASC"
     );
 }
 
