@@ -10,7 +10,10 @@ use sidereal_protocol::{
 use sidereal_query::Condition;
 
 use super::target::check_session;
-use super::{batch, change_feed, intended_container, is_query, query, query_plan, unsupported};
+use super::{
+    batch, change_feed, intended_container, is_query, place_of, query, query_plan, required_key,
+    unsupported,
+};
 use crate::account::Account;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
@@ -45,9 +48,7 @@ pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) 
 pub(super) fn one(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
     let container = intended_container(account, incoming, link)?;
     let definition = container.definition();
-    let key = incoming.partition_key()?.ok_or_else(|| {
-        ServiceError::bad_request("PartitionKey value must be supplied for this operation.")
-    })?;
+    let key = required_key(incoming)?;
     let item = Addressed { container: &container, definition: &definition };
     let name = item.name(key, item_id(&container, link)?)?;
     match incoming.method {
@@ -80,11 +81,7 @@ pub(super) struct Addressed<'a> {
 impl Addressed<'_> {
     /// The name of an item, whose key must be complete.
     pub(super) fn name(&self, key: PartitionKey, id: Arc<str>) -> Result<ItemName> {
-        let place = self.definition.key.effective_key(&key).map_err(|error| {
-            ServiceError::bad_request(format!(
-                "The partition key does not fit the container: {error}"
-            ))
-        })?;
+        let place = place_of(self.definition, &key)?;
         Ok(ItemName { place, key, id })
     }
 
@@ -228,16 +225,7 @@ fn write(
     let partition = container.partition_at(&name.place);
     account.admit(container, partition, incoming.now)?;
     let definition = container.definition();
-    let (outcome, lsn) = {
-        let mut state = partition.write();
-        state.expire(incoming.now.seconds());
-        let rules = container.rules(&definition, incoming.now);
-        let mut transaction = Transaction::new(&state.replica, rules);
-        let outcome = decide(&mut transaction);
-        let changes = if outcome.is_ok() { transaction.into_changes() } else { Vec::new() };
-        state.commit(changes);
-        (outcome, state.replica.lsn())
-    };
+    let (outcome, lsn) = container.transact(partition, &definition, incoming.now, decide);
     let progress = Progress { container, partition, lsn };
     match outcome {
         Ok(written) => {

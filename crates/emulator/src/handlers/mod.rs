@@ -20,13 +20,16 @@ mod target;
 use std::sync::Arc;
 
 use http::Method;
-use sidereal_protocol::{Addressing, CosmosStatus, RequestPath, ResourceLink, ResourceType};
+use sidereal_protocol::{
+    Addressing, CosmosStatus, EffectivePartitionKey, PartitionKey, RequestPath, ResourceLink,
+    ResourceType,
+};
 
 use crate::account::Account;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{Container, Database};
+use crate::store::{Container, Database, Definition};
 
 /// Sends an authorized request to its handler.
 pub(crate) fn dispatch(
@@ -121,6 +124,23 @@ fn intended_container(
         )),
         _ => Ok(container),
     }
+}
+
+/// The partition key that a request must name.
+fn required_key(incoming: &Incoming) -> Result<PartitionKey> {
+    incoming.partition_key()?.ok_or_else(|| {
+        ServiceError::bad_request("PartitionKey value must be supplied for this operation.")
+    })
+}
+
+/// Where a complete partition key falls.
+fn place_of(definition: &Definition, key: &PartitionKey) -> Result<EffectivePartitionKey> {
+    definition.key.effective_key(key).map_err(key_refused)
+}
+
+/// A partition key that the container's definition has no place for.
+fn key_refused(error: sidereal_protocol::Error) -> ServiceError {
+    ServiceError::bad_request(format!("The partition key does not fit the container: {error}"))
 }
 
 /// Whether a POST to a feed is a query rather than a creation.

@@ -5,7 +5,7 @@ use sidereal_protocol::{CosmosStatus, ResourceLink};
 
 use super::items::Progress;
 use super::target::Target;
-use super::{intended_container, unsupported};
+use super::{intended_container, required_key, unsupported};
 use crate::account::Account;
 use crate::charge;
 use crate::error::{Result, ServiceError};
@@ -23,9 +23,7 @@ pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -
     }
     let container = intended_container(account, incoming, link)?;
     let definition = container.definition();
-    let key = incoming.partition_key()?.ok_or_else(|| {
-        ServiceError::bad_request("PartitionKey value must be supplied for this operation.")
-    })?;
+    let key = required_key(incoming)?;
     let Target::Key(slice) = Target::of_key(&key, &container, &definition)? else {
         return Err(ServiceError::bad_request(
             "The partition key must be complete: its prefix does not name one logical partition.",

@@ -8,6 +8,7 @@ use sidereal_protocol::{
 use sidereal_query::tree::Direction;
 use sidereal_query::{Features, PlanError, Query, parse, plan, plan_within_partition};
 
+use super::place_of;
 use super::query::{not_servable, parameters_of, plan_refused, query_refused};
 use super::target::{Slice, Target};
 use crate::error::{Result, ServiceError};
@@ -23,11 +24,7 @@ pub(super) fn answer(incoming: &Incoming, container: &Container) -> Result<Reply
     let plan = match incoming.partition_key()? {
         Some(key) if key.components().len() == definition.key.paths().len() => {
             let tree = parse(&request.query).map_err(|error| query_refused(&error.into()))?;
-            let place = definition.key.effective_key(&key).map_err(|error| {
-                ServiceError::bad_request(format!(
-                    "The partition key does not fit the container: {error}"
-                ))
-            })?;
+            let place = place_of(&definition, &key)?;
             plan_within_partition(&tree, &parameters_of(&request), place)
                 .map_err(|error| plan_refused(&error))?
         }

@@ -7,6 +7,7 @@ use sidereal_protocol::{
     PartitionSessionToken, SessionToken,
 };
 
+use super::key_refused;
 use crate::account::Account;
 use crate::error::{Result, ServiceError};
 use crate::request::Incoming;
@@ -65,11 +66,7 @@ impl Target {
         container: &Container,
         definition: &Definition,
     ) -> Result<Self> {
-        let window = definition.key.effective_range(key).map_err(|error| {
-            ServiceError::bad_request(format!(
-                "The partition key does not fit the container: {error}"
-            ))
-        })?;
+        let window = definition.key.effective_range(key).map_err(key_refused)?;
         if key.components().len() < definition.key.paths().len() {
             return Ok(Self::Window(slices(container, &window)));
         }

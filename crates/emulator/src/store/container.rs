@@ -9,7 +9,7 @@ use sidereal_protocol::{
     ResourceType, Rid, check_id,
 };
 
-use super::{IndexPolicy, Partition, Rules, UniqueKeys};
+use super::{IndexPolicy, Partition, Rules, Transaction, UniqueKeys};
 use crate::clock::Timestamp;
 
 /// A container and its partitions.
@@ -121,6 +121,24 @@ impl Container {
             versions: &self.versions,
             now,
         }
+    }
+
+    /// Decides on writes to one partition and commits them as one entry, or, where `decide` refuses,
+    /// nothing. Answers with the decision and the partition's last sequence number.
+    pub(crate) fn transact<T, E>(
+        &self,
+        partition: &Partition,
+        definition: &Definition,
+        now: Timestamp,
+        decide: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
+    ) -> (Result<T, E>, u64) {
+        let mut state = partition.write();
+        state.expire(now.seconds());
+        let mut transaction = Transaction::new(&state.replica, self.rules(definition, now));
+        let decision = decide(&mut transaction);
+        let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
+        state.commit(changes);
+        (decision, state.replica.lsn())
     }
 
     /// The container as clients see it.
