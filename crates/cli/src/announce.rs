@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
+use sidereal_protocol::RegionName;
 
 /// Prints where the emulator is and how to connect to it.
 pub(crate) fn print(emulator: &Emulator, as_json: bool) -> io::Result<()> {
@@ -14,14 +15,15 @@ pub(crate) fn print(emulator: &Emulator, as_json: bool) -> io::Result<()> {
 }
 
 fn facts(emulator: &Emulator) -> Value {
-    let region = emulator.account().options().region.as_str();
+    let region = |(name, endpoint): (RegionName, String)| json!({ "name": name.as_str(), "endpoint": endpoint });
+    let regions: Vec<Value> = emulator.regions().into_iter().map(region).collect();
     json!({
         "endpoint": emulator.endpoint(),
         "http_endpoint": emulator.http_endpoint(),
         "key": emulator.key().expose_secret(),
         "connection_string": emulator.connection_string(),
         "certificate": certificate(emulator),
-        "regions": [{ "name": region, "endpoint": emulator.endpoint() }],
+        "regions": regions,
     })
 }
 
@@ -39,8 +41,7 @@ The account is ready; it lives in memory and ends with this command (Ctrl-C).
   Key                {key}
   Connection string  {connection_string}
   Certificate        {certificate}
-  Region             {region}
-
+{regions}
 Connect with any Cosmos DB SDK, for example in Python:
 
   from azure.cosmos import CosmosClient
@@ -53,6 +54,15 @@ A client that talks TLS has to trust the certificate above (Node: NODE_EXTRA_CA_
         key = emulator.key().expose_secret(),
         connection_string = emulator.connection_string(),
         certificate = certificate(emulator).unwrap_or_default(),
-        region = emulator.account().options().region,
+        regions = regions(emulator),
     )
+}
+
+/// A line per region; the first accepts writes.
+fn regions(emulator: &Emulator) -> String {
+    let line = |(index, (name, endpoint)): (usize, (RegionName, String))| {
+        let label = if index == 0 { "Regions" } else { "" };
+        format!("  {label:<17}  {name}  {endpoint}\n")
+    };
+    emulator.regions().into_iter().enumerate().map(line).collect()
 }

@@ -2,9 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use sidereal_protocol::{AccountKey, ConsistencyLevel, Error};
+use sidereal_protocol::{AccountKey, ConsistencyLevel, Error, RegionName};
 
 /// The port that SDKs expect an emulator on.
 const DEFAULT_PORT: u16 = 8081;
@@ -40,6 +41,14 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "N")]
     pub(crate) partitions: Option<u32>,
 
+    /// Regions of the account, each on a port of its own; the first accepts writes.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "South Central US")]
+    pub(crate) regions: Vec<RegionName>,
+
+    /// How far the regions that only read are behind, such as 20ms or 2s.
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
+    pub(crate) replication_delay: Duration,
+
     /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
     #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
     pub(crate) consistency: ConsistencyLevel,
@@ -72,6 +81,10 @@ impl std::fmt::Debug for EmulatorArguments {
 
 fn key(text: &str) -> Result<AccountKey, Error> {
     AccountKey::from_base64(text)
+}
+
+fn duration(text: &str) -> Result<Duration, String> {
+    humantime::parse_duration(text).map_err(|_| "expected a time such as 20ms or 2s".to_owned())
 }
 
 #[cfg(test)]

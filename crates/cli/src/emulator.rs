@@ -45,6 +45,8 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
     let mut builder = Emulator::builder()
         .port(arguments.port)
         .address(arguments.address)
+        .regions(arguments.regions.iter().cloned())
+        .replication_delay(arguments.replication_delay)
         .consistency(arguments.consistency)
         .enforce_throughput(arguments.enforce_throughput)
         .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);

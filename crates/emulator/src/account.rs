@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderValue, Request, Response, StatusCode};
@@ -16,13 +17,17 @@ use crate::charge;
 use crate::clock::{Clock, SystemClock, Timestamp};
 use crate::error::{Result, ServiceError};
 use crate::handlers;
+use crate::regions::{Regions, Topology};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{Catalog, Container, Partition};
+use crate::store::{Catalog, Container, Lag, Partition, WritePlace};
 
 /// The key that the published emulator has; every SDK's documentation names it.
 const PUBLISHED_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// The most writes that a region may be behind under bounded staleness, as the service defaults it.
+const MAX_STALENESS: u64 = 100_000;
 
 /// What an account is told to be.
 #[derive(Clone)]
@@ -35,8 +40,12 @@ pub struct AccountOptions {
     pub partitions: Option<u32>,
     /// Whether requests beyond the provisioned throughput are refused.
     pub enforce_throughput: bool,
-    /// The account's region.
-    pub region: RegionName,
+    /// The account's regions; the first accepts writes.
+    pub regions: Vec<RegionName>,
+    /// How far behind a region's replicas are.
+    pub replication_delay: Duration,
+    /// Under bounded staleness, the most writes that a region may be behind.
+    pub max_staleness: u64,
     /// Where the account gets its time from.
     pub clock: Arc<dyn Clock>,
 }
@@ -48,7 +57,9 @@ impl Default for AccountOptions {
             consistency: ConsistencyLevel::Session,
             partitions: None,
             enforce_throughput: false,
-            region: RegionName::from("South Central US"),
+            regions: vec![RegionName::from("South Central US")],
+            replication_delay: Duration::ZERO,
+            max_staleness: MAX_STALENESS,
             clock: Arc::new(SystemClock),
         }
     }
@@ -61,7 +72,8 @@ impl fmt::Debug for AccountOptions {
             .field("consistency", &self.consistency)
             .field("partitions", &self.partitions)
             .field("enforce_throughput", &self.enforce_throughput)
-            .field("region", &self.region)
+            .field("regions", &self.regions)
+            .field("replication_delay", &self.replication_delay)
             .finish_non_exhaustive()
     }
 }
@@ -71,13 +83,18 @@ impl fmt::Debug for AccountOptions {
 pub struct Account {
     options: AccountOptions,
     catalog: Catalog,
+    regions: Regions,
 }
 
 impl Account {
     /// An empty account.
     #[must_use]
     pub fn new(options: AccountOptions) -> Self {
-        Self { options, catalog: Catalog::default() }
+        let mut topology = Topology::new(&options.regions);
+        for region in &mut topology.regions {
+            region.replication.delay = options.replication_delay;
+        }
+        Self { options, catalog: Catalog::default(), regions: Regions::new(topology) }
     }
 
     /// What the account was told to be.
@@ -86,15 +103,37 @@ impl Account {
         &self.options
     }
 
-    /// Answers a request.
+    /// Answers a request to the account's global endpoint.
     ///
-    /// The URLs that the answer advertises carry the scheme and authority of the request's URI, or of
-    /// its `host` header where the URI has none.
+    /// It answers reads of the account whatever region is down, and forwards everything else to the
+    /// region that accepts writes. The URLs that the answer advertises carry the scheme and authority of
+    /// the request's URI, or of its `host` header where the URI has none.
     #[must_use]
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let incoming = Incoming::new(request, self.options.clock.now());
-        let activity = activity_of(&incoming);
-        let reply = self.route(&incoming).unwrap_or_else(|mut error| {
+        let now = self.options.clock.now();
+        let topology = self.regions.current();
+        let region = topology.writer(now);
+        self.answer(&Incoming::new(request, now, region, topology))
+    }
+
+    /// Answers a request to the endpoint of one region; `None` is a refused connection.
+    #[must_use]
+    pub fn handle_in(
+        &self,
+        region: &RegionName,
+        request: Request<Bytes>,
+    ) -> Option<Response<Bytes>> {
+        let topology = self.regions.current();
+        let region = topology.regions.iter().position(|known| known.name == *region)?;
+        if !topology.regions[region].online {
+            return None;
+        }
+        Some(self.answer(&Incoming::new(request, self.options.clock.now(), region, topology)))
+    }
+
+    fn answer(&self, incoming: &Incoming) -> Response<Bytes> {
+        let activity = activity_of(incoming);
+        let reply = self.route(incoming).unwrap_or_else(|mut error| {
             error.message.push_str(&format!("\r\nActivityId: {activity}, {AGENT}"));
             error.into_reply()
         });
@@ -129,9 +168,34 @@ impl Account {
         }
     }
 
+    pub(crate) fn regions(&self) -> &Regions {
+        &self.regions
+    }
+
+    /// Where a write of a partition happens, if the region that it reached accepts it.
+    pub(crate) fn write_place<'a>(
+        &self,
+        incoming: &'a Incoming,
+        partition: &Partition,
+    ) -> Result<WritePlace<'a>> {
+        if partition.writer(&incoming.topology, incoming.now) != incoming.region {
+            return Err(ServiceError::write_forbidden());
+        }
+        let lag = match self.options.consistency {
+            ConsistencyLevel::Strong => Lag::None,
+            ConsistencyLevel::BoundedStaleness => Lag::AtMost(self.options.max_staleness),
+            _ => Lag::Unbounded,
+        };
+        let Incoming { region, topology, now, .. } = incoming;
+        Ok(WritePlace { region: *region, topology, now: *now, lag })
+    }
+
     fn route(&self, incoming: &Incoming) -> Result<Reply> {
         if incoming.uri.path() == PROBE {
             return Ok(Reply::empty(CosmosStatus::OK));
+        }
+        if incoming.topology.regions[incoming.region].removed {
+            return Err(ServiceError::region_removed());
         }
         let path: RequestPath =
             incoming.uri.path().parse().map_err(|error: sidereal_protocol::Error| {

@@ -26,6 +26,12 @@ impl Timestamp {
         self.0 / 1000
     }
 
+    /// The moment that is so much later.
+    #[must_use]
+    pub fn after(self, wait: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX)))
+    }
+
     /// The moment as the standard library counts it.
     #[must_use]
     pub fn system_time(self) -> SystemTime {

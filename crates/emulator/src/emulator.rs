@@ -14,16 +14,18 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, Response};
-use sidereal_protocol::{AccountKey, ConsistencyLevel};
+use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
 use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::account::{Account, AccountOptions};
 use crate::clock::Clock;
+use crate::control::UnknownName;
+use crate::regional::{RegionError, RegionalServers};
 use crate::server::{Certificate, Limits, Server, load_or_create};
 
 /// Physical partitions that a new container may be given.
@@ -37,6 +39,7 @@ const MAX_PARTITIONS: u32 = 1000;
 pub struct Emulator {
     account: Arc<Account>,
     server: Server,
+    regional: RegionalServers,
     endpoint: String,
     http_endpoint: String,
     certificate_pem: String,
@@ -74,6 +77,40 @@ impl Emulator {
         format!("AccountEndpoint={};AccountKey={};", self.endpoint, self.key().expose_secret())
     }
 
+    /// Each region with its address over TLS, the one that accepts writes first. With one region that is
+    /// the account's own address.
+    pub fn regions(&self) -> Vec<(RegionName, String)> {
+        let endpoint = |name: &RegionName| match self.regional.address(name) {
+            Some(address) => format!("https://{address}/"),
+            None => self.endpoint.clone(),
+        };
+        self.account
+            .region_names()
+            .into_iter()
+            .map(|name| (name.clone(), endpoint(&name)))
+            .collect()
+    }
+
+    /// Closes a region's port: its connections end and new ones are refused. Its log still arrives.
+    ///
+    /// # Errors
+    ///
+    /// The account has no such region with a port of its own.
+    pub fn take_offline(&self, region: &RegionName) -> Result<(), UnknownName> {
+        self.account.set_online(region, false)?;
+        self.regional.close(region)
+    }
+
+    /// Opens a region's port again.
+    ///
+    /// # Errors
+    ///
+    /// The account has no such region with a port of its own, or the port was taken meanwhile.
+    pub async fn bring_online(&self, region: &RegionName) -> Result<(), RegionError> {
+        self.regional.open(region).await?;
+        Ok(self.account.set_online(region, true)?)
+    }
+
     /// The certificate that the server shows, for clients that want to trust it.
     pub fn certificate_pem(&self) -> &str {
         &self.certificate_pem
@@ -96,6 +133,7 @@ impl Emulator {
 
     /// Stops accepting connections, lets the requests in flight finish, then closes the rest.
     pub async fn shutdown(self) {
+        self.regional.shutdown().await;
         self.server.shutdown().await;
     }
 }
@@ -128,6 +166,20 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn partitions(mut self, partitions: u32) -> Self {
         self.options.partitions = Some(partitions);
+        self
+    }
+
+    /// The account's regions, each on a port of its own; the first accepts writes.
+    #[must_use]
+    pub fn regions<N: Into<RegionName>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
+        self.options.regions = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// How far the regions that only read are behind; not at all by default.
+    #[must_use]
+    pub fn replication_delay(mut self, delay: Duration) -> Self {
+        self.options.replication_delay = delay;
         self
     }
 
@@ -182,6 +234,7 @@ impl EmulatorBuilder {
         {
             return Err(StartError::Partitions { partitions });
         }
+        check_regions(&self.options.regions)?;
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
         let listener = TcpListener::bind(self.address)
@@ -189,6 +242,9 @@ impl EmulatorBuilder {
             .map_err(|source| StartError::bind(self.address, source))?;
 
         let account = Arc::new(Account::new(self.options));
+        let regional = RegionalServers::start(&account, self.address.ip(), &tls, self.limits)
+            .await
+            .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
         let handler = Arc::clone(&account);
         let server = Server::start(
             listener,
@@ -201,6 +257,7 @@ impl EmulatorBuilder {
         Ok(Emulator {
             account,
             server,
+            regional,
             endpoint: format!("https://{reachable}/"),
             http_endpoint: format!("http://{reachable}/"),
             certificate_pem: certificate.pem().to_owned(),
@@ -233,8 +290,19 @@ impl fmt::Debug for EmulatorBuilder {
     }
 }
 
+fn check_regions(names: &[RegionName]) -> Result<(), StartError> {
+    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    match repeated {
+        Some((_, name)) => Err(StartError::Regions { problem: format!("{name} is named twice") }),
+        None if names.is_empty() => {
+            Err(StartError::Regions { problem: "none is named".to_owned() })
+        }
+        None => Ok(()),
+    }
+}
+
 /// Where a client on this machine reaches a listener: one that listens everywhere is on the loopback too.
-fn reachable(mut address: SocketAddr) -> SocketAddr {
+pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
     if address.ip().is_unspecified() {
         address.set_ip(match address {
             SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
@@ -277,6 +345,12 @@ pub enum StartError {
     Partitions {
         /// The number that was asked for.
         partitions: u32,
+    },
+    /// The regions cannot be had.
+    #[error("the account cannot have these regions, for {problem}: name each region once")]
+    Regions {
+        /// What is wrong with them.
+        problem: String,
     },
     /// The certificate cannot be kept in the directory.
     #[error(

@@ -71,6 +71,19 @@ impl ServiceError {
         Self { retry_after: Some(retry_after), ..error }
     }
 
+    /// The region does not accept writes, of the account or of this partition.
+    pub(crate) fn write_forbidden() -> Self {
+        let message = "The requested operation cannot be performed at this region: it is not the region \
+                       that accepts writes.";
+        Self::new(CosmosStatus::WRITE_FORBIDDEN, message)
+    }
+
+    /// The region is no longer part of the account.
+    pub(crate) fn region_removed() -> Self {
+        let message = "The database account does not exist in this region: read the account again.";
+        Self::new(CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND, message)
+    }
+
     pub(crate) fn method_not_allowed() -> Self {
         let message = "The requested verb is not supported for this resource.";
         Self::new(CosmosStatus::METHOD_NOT_ALLOWED, message)

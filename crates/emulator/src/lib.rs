@@ -6,9 +6,12 @@
 mod account;
 mod charge;
 mod clock;
+mod control;
 mod emulator;
 mod error;
 mod handlers;
+mod regional;
+mod regions;
 mod reply;
 mod request;
 mod server;
@@ -17,7 +20,9 @@ mod throttle;
 
 pub use account::{Account, AccountOptions};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
+pub use control::{LostWrite, UnknownName, WriteRegionChange};
 pub use emulator::{Emulator, EmulatorBuilder, StartError};
+pub use regional::RegionError;
 
 /// The README's example compiles.
 #[cfg(doctest)]

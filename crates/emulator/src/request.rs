@@ -1,5 +1,7 @@
 //! What a handler sees of a request: typed headers, a parsed body, and the moment it arrived.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use http::{HeaderMap, Method, Request, Uri, header};
 use serde_json::Value;
@@ -8,7 +10,8 @@ use sidereal_protocol::headers::{MaxItemCount, RequestHeaders, names};
 
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
-use crate::store::WriteCondition;
+use crate::regions::Topology;
+use crate::store::{Partition, ReplicaView, WriteCondition};
 
 /// A request on its way through the account.
 #[derive(Debug)]
@@ -18,12 +21,34 @@ pub(crate) struct Incoming {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) now: Timestamp,
+    /// The region that the request reached.
+    pub(crate) region: usize,
+    /// The account's regions at that moment.
+    pub(crate) topology: Arc<Topology>,
 }
 
 impl Incoming {
-    pub(crate) fn new(request: Request<Bytes>, now: Timestamp) -> Self {
+    pub(crate) fn new(
+        request: Request<Bytes>,
+        now: Timestamp,
+        region: usize,
+        topology: Arc<Topology>,
+    ) -> Self {
         let (parts, body) = request.into_parts();
-        Self { method: parts.method, uri: parts.uri, headers: parts.headers, body, now }
+        Self {
+            method: parts.method,
+            uri: parts.uri,
+            headers: parts.headers,
+            body,
+            now,
+            region,
+            topology,
+        }
+    }
+
+    /// What the region that the request reached has of a partition by now.
+    pub(crate) fn view<'a>(&self, partition: &'a Partition) -> ReplicaView<'a> {
+        partition.view(self.region, &self.topology, self.now)
     }
 
     /// The headers as typed values; a malformed one is an error to answer with.

@@ -1,5 +1,7 @@
 //! Batches over a socket: all or nothing, and each for itself.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 mod common;
 
 use common::{Answer, Client, DOCS, KEY, key_of};

@@ -1,12 +1,13 @@
 //! The account itself: where it can be read and written, and what it promises.
 
 use http::Method;
-use serde_json::json;
+use serde_json::{Value, json};
 use sidereal_protocol::CosmosStatus;
 
 use super::unsupported;
 use crate::account::Account;
 use crate::error::Result;
+use crate::regions::Region;
 use crate::reply::Reply;
 use crate::request::Incoming;
 
@@ -16,10 +17,10 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         return unsupported(&incoming.method);
     }
     let options = account.options();
-    let location = json!({
-        "name": options.region.to_string(),
-        "databaseAccountEndpoint": format!("{}/", incoming.base_url()),
-    });
+    let topology = &incoming.topology;
+    let locations = |regions: Vec<usize>| -> Vec<Value> {
+        regions.into_iter().map(|region| location(incoming, &topology.regions[region])).collect()
+    };
     let id = incoming.uri.host().unwrap_or("localhost");
     let policy =
         json!({ "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 });
@@ -30,8 +31,8 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "media": "//media/",
         "addresses": "//addresses/",
         "_dbs": "//dbs/",
-        "writableLocations": [location],
-        "readableLocations": [location],
+        "writableLocations": locations(topology.writable(incoming.now)),
+        "readableLocations": locations(topology.readable()),
         "enableMultipleWriteLocations": false,
         "continuousBackupEnabled": false,
         "enableNRegionSynchronousCommit": false,
@@ -43,6 +44,19 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "queryEngineConfiguration": QUERY_ENGINE,
     });
     Ok(Reply::json(CosmosStatus::OK, &body))
+}
+
+/// A region with its address: the one that the client used, on the region's own port.
+fn location(incoming: &Incoming, region: &Region) -> Value {
+    let base = incoming.base_url();
+    let endpoint = match (region.port, base.rsplit_once(':')) {
+        (Some(port), Some((address, last))) if last.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("{address}:{port}/")
+        }
+        (Some(port), _) => format!("{base}:{port}/"),
+        (None, _) => format!("{base}/"),
+    };
+    json!({ "name": region.name.to_string(), "databaseAccountEndpoint": endpoint })
 }
 
 /// The limits that clients with a query engine of their own read.

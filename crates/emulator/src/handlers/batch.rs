@@ -49,18 +49,19 @@ impl Batch<'_> {
     fn together(&self) -> Result<Reply> {
         let key = required_key(self.incoming)?;
         let partition = self.container.partition_at(&place_of(self.definition, &key)?);
-        let now = self.incoming.now;
-        self.account.admit(self.container, partition, now)?;
+        self.account.admit(self.container, partition, self.incoming.now)?;
+        let place = self.account.write_place(self.incoming, partition)?;
         let mut fates: Vec<Fate> = Vec::with_capacity(self.operations.len());
-        let (done, lsn) = self.container.transact(partition, self.definition, now, |transaction| {
-            for operation in self.operations {
-                fates.push(self.decide(transaction, operation, &key));
-                if fates.last().is_some_and(Result::is_err) {
-                    return Err(());
+        let (done, lsn) =
+            self.container.transact(partition, self.definition, &place, |transaction| {
+                for operation in self.operations {
+                    fates.push(self.decide(transaction, operation, &key));
+                    if fates.last().is_some_and(Result::is_err) {
+                        return Err(());
+                    }
                 }
-            }
-            Ok(())
-        });
+                Ok(())
+            });
         let failed = done.is_err();
         let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
@@ -85,7 +86,7 @@ impl Batch<'_> {
             });
         }
         let partition = addressed.unwrap_or_else(|| self.container.partitions()[0].clone());
-        let lsn = partition.read().replica.lsn();
+        let lsn = self.incoming.view(&partition).lsn();
         let failed = fates.iter().any(Result::is_err);
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
         self.answer(status, self.results(&fates), &partition, lsn)
@@ -111,9 +112,11 @@ impl Batch<'_> {
         }
         let now = self.incoming.now;
         self.account.admit(self.container, partition, now)?;
-        let (fate, _) = self.container.transact(partition, self.definition, now, |transaction| {
-            self.decide(transaction, operation, key)
-        });
+        let place = self.account.write_place(self.incoming, partition)?;
+        let (fate, _) =
+            self.container.transact(partition, self.definition, &place, |transaction| {
+                self.decide(transaction, operation, key)
+            });
         self.account.spend(partition, now, charge_of(&fate));
         fate
     }
@@ -210,7 +213,8 @@ impl Batch<'_> {
             self.drop_written_bodies(&mut results);
         }
         let body = serde_json::to_vec(&results).unwrap_or_default();
-        let progress = Progress { container: self.container, partition, lsn };
+        let progress =
+            Progress { incoming: self.incoming, container: self.container, partition, lsn };
         let reply = Reply::bytes(status, body.into()).charged(charge.max(charge::MINIMUM));
         Ok(progress.stamp(reply).with(headers::ITEM_COUNT, results.len()))
     }

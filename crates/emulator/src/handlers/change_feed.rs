@@ -41,12 +41,12 @@ pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container
         ));
     };
     account.admit(container, &slice.partition, incoming.now)?;
-    let state = slice.partition.read();
-    check_session(account, incoming, &slice.partition, state.replica.lsn())?;
-    let page = Page::read(incoming, slice, &state.replica)?;
-    drop(state);
+    let replica = incoming.view(&slice.partition);
+    check_session(account, incoming, &slice.partition, replica.lsn())?;
+    let page = Page::read(incoming, slice, &replica)?;
+    drop(replica);
     account.spend(&slice.partition, incoming.now, page.charge);
-    let progress = Progress { container, partition: &slice.partition, lsn: page.lsn };
+    let progress = Progress { incoming, container, partition: &slice.partition, lsn: page.lsn };
     Ok(progress.stamp(page.into_reply(incoming, container)?))
 }
 

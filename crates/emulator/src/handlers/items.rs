@@ -50,7 +50,7 @@ pub(super) fn one(account: &Account, incoming: &Incoming, link: &ResourceLink) -
     let definition = container.definition();
     let key = required_key(incoming)?;
     let item = Addressed { container: &container, definition: &definition };
-    let name = item.name(key, item_id(&container, link)?)?;
+    let name = item.name(key, item_id(incoming, &container, link)?)?;
     match incoming.method {
         Method::GET => read(account, incoming, &item, &name),
         Method::PUT => {
@@ -121,11 +121,11 @@ impl Addressed<'_> {
 }
 
 /// The id that a link ends in: a name, or the RID of an item whose id is then looked up.
-fn item_id(container: &Container, link: &ResourceLink) -> Result<Arc<str>> {
+fn item_id(incoming: &Incoming, container: &Container, link: &ResourceLink) -> Result<Arc<str>> {
     let Some(rid) = link.rid() else { return Ok(link.id().into()) };
     let ordinal = rid.document_order().ok_or_else(ServiceError::not_found)?;
     let found = container.partitions().iter().find_map(|partition| {
-        partition.read().replica.by_ordinal(ordinal).map(|item| item.id.clone())
+        incoming.view(partition).by_ordinal(ordinal).map(|item| item.id.clone())
     });
     found.ok_or_else(ServiceError::not_found)
 }
@@ -140,13 +140,13 @@ fn read(
     account.admit(item.container, partition, incoming.now)?;
     let conditions = incoming.conditions()?;
     let (lsn, outcome) = {
-        let state = partition.read();
+        let replica = incoming.view(partition);
         let rules = item.container.rules(item.definition, incoming.now);
-        let transaction = Transaction::new(&state.replica, rules);
-        (state.replica.lsn(), transaction.read(name, &conditions))
+        let transaction = Transaction::new(&replica, rules);
+        (replica.lsn(), transaction.read(name, &conditions))
     };
     check_session(account, incoming, partition, lsn)?;
-    let progress = Progress { container: item.container, partition, lsn };
+    let progress = Progress { incoming, container: item.container, partition, lsn };
     match outcome {
         Ok(read) => {
             account.spend(partition, incoming.now, read.charge);
@@ -225,8 +225,9 @@ fn write(
     let partition = container.partition_at(&name.place);
     account.admit(container, partition, incoming.now)?;
     let definition = container.definition();
-    let (outcome, lsn) = container.transact(partition, &definition, incoming.now, decide);
-    let progress = Progress { container, partition, lsn };
+    let place = account.write_place(incoming, partition)?;
+    let (outcome, lsn) = container.transact(partition, &definition, &place, decide);
+    let progress = Progress { incoming, container, partition, lsn };
     match outcome {
         Ok(written) => {
             account.spend(partition, incoming.now, written.charge);
@@ -253,6 +254,7 @@ fn answer(written: &Written) -> Reply {
 /// Where in a partition's history an answer stands.
 #[derive(Clone, Copy)]
 pub(super) struct Progress<'a> {
+    pub(super) incoming: &'a Incoming,
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
     pub(super) lsn: u64,
@@ -261,9 +263,10 @@ pub(super) struct Progress<'a> {
 impl Progress<'_> {
     /// Adds the headers that say which partition answered and how far it had come.
     pub(super) fn stamp(&self, reply: Reply) -> Reply {
-        let Self { container, partition, lsn } = self;
+        let Self { incoming, container, partition, lsn } = self;
+        let version = incoming.topology.version;
         reply
-            .with(headers::SESSION_TOKEN, partition.session_token(*lsn))
+            .with(headers::SESSION_TOKEN, partition.session_token(version, *lsn))
             .with(headers::LSN, lsn)
             .with(headers::GLOBAL_COMMITTED_LSN, lsn)
             .with(headers::PARTITION_KEY_RANGE_ID, partition.id.as_str())

@@ -39,6 +39,7 @@ pub(crate) fn dispatch(
 ) -> Result<Reply> {
     check_consistency(account, incoming)?;
     check_known_values(incoming)?;
+    check_metadata_write(incoming, path)?;
     match (path.kind(), path.is_feed()) {
         (ResourceType::DatabaseAccount, _) => account::read(account, incoming),
         (ResourceType::Database, true) => databases::feed(account, incoming),
@@ -73,6 +74,16 @@ fn check_consistency(account: &Account, incoming: &Incoming) -> Result<()> {
              with consistency level {offered}. Ensure the request consistency level is not stronger \
              than the service consistency level."
         )));
+    }
+    Ok(())
+}
+
+/// Databases, containers and offers are written where the account writes.
+fn check_metadata_write(incoming: &Incoming, path: &RequestPath) -> Result<()> {
+    let reads = incoming.method == Method::GET || is_query(incoming)?;
+    let at_writer = incoming.region == incoming.topology.writer(incoming.now);
+    if path.kind().is_metadata() && !reads && !at_writer {
+        return Err(ServiceError::write_forbidden());
     }
     Ok(())
 }

@@ -11,7 +11,7 @@ use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{Change, Position};
+use crate::store::{ItemName, Position, WriteCondition};
 
 /// `POST …/operations/partitionkeydelete`.
 ///
@@ -30,15 +30,15 @@ pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -
         ));
     };
     account.admit(&container, &slice.partition, incoming.now)?;
-    let lsn = {
-        let mut state = slice.partition.write();
-        state.expire(incoming.now.seconds());
-        let items = slice.items(&state.replica, Position::Start, incoming.now.seconds());
-        let deletions = items.map(|item| Change::Delete { item }).collect();
-        state.commit(deletions);
-        state.replica.lsn()
-    };
+    let place = account.write_place(incoming, &slice.partition)?;
+    let (done, lsn) = container.transact(&slice.partition, &definition, &place, |transaction| {
+        let items = slice.items(transaction.replica(), Position::Start, incoming.now.seconds());
+        let names: Vec<ItemName> = items.map(|item| item.name()).collect();
+        let unconditional = WriteCondition::default();
+        names.iter().try_for_each(|name| transaction.delete(name, &unconditional).map(drop))
+    });
+    done?;
     account.spend(&slice.partition, incoming.now, charge::MINIMUM);
-    let progress = Progress { container: &container, partition: &slice.partition, lsn };
+    let progress = Progress { incoming, container: &container, partition: &slice.partition, lsn };
     Ok(progress.stamp(Reply::empty(CosmosStatus::OK)))
 }

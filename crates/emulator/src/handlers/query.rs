@@ -133,11 +133,11 @@ fn serve(
     let (mut next, mut last) = (None, (first, 0));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
         account.admit(container, &slice.partition, incoming.now)?;
-        let state = slice.partition.read();
-        let lsn = state.replica.lsn();
+        let replica = incoming.view(&slice.partition);
+        let lsn = replica.lsn();
         check_session(account, incoming, &slice.partition, lsn)?;
         last = (slice, lsn);
-        next = serving.fill(slice, &state.replica, &from, query)?;
+        next = serving.fill(slice, &replica, &from, query)?;
         let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
         from = Continuation::start_of(following.partition.id.as_str());
         if serving.page.is_full() {
@@ -147,7 +147,7 @@ fn serve(
     }
     let units = serving.charge(query.is_some(), token.is_none());
     account.spend(&last.0.partition, incoming.now, units);
-    let progress = Progress { container, partition: &last.0.partition, lsn: last.1 };
+    let progress = Progress { incoming, container, partition: &last.0.partition, lsn: last.1 };
     let reply = progress.stamp(serving.into_reply(container)?).charged(units);
     Ok(match next {
         Some(next) => reply.with(headers::CONTINUATION, next.to_token()),

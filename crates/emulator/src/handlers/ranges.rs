@@ -22,8 +22,10 @@ pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) 
     if incoming.typed().if_none_match()?.is_some_and(|seen| seen.matches(&etag)) {
         return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED).with_etag(&etag));
     }
-    let ranges =
-        container.partitions().iter().map(|partition| resource(&container, partition, &etag));
+    let ranges = container
+        .partitions()
+        .iter()
+        .map(|partition| resource(incoming, &container, partition, &etag));
     let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges.collect());
     Ok(reply.with_etag(&etag).with(headers::OWNER_FULL_NAME, container.full_name()))
 }
@@ -34,7 +36,12 @@ fn topology_etag(container: &Container) -> Result<Etag> {
         .map_err(|error| ServiceError::bad_request(error.to_string()))
 }
 
-fn resource(container: &Container, partition: &Partition, etag: &Etag) -> Value {
+fn resource(
+    incoming: &Incoming,
+    container: &Container,
+    partition: &Partition,
+    etag: &Etag,
+) -> Value {
     let number: u32 = partition.id.as_str().parse().unwrap_or_default();
     let rid = container
         .rid
@@ -53,6 +60,6 @@ fn resource(container: &Container, partition: &Partition, etag: &Etag) -> Value 
         "status": "online",
         "parents": [],
         "_ts": container.created_at,
-        "lsn": partition.read().replica.lsn(),
+        "lsn": incoming.view(partition).lsn(),
     })
 }

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use sidereal_protocol::{
-    ConsistencyLevel, CosmosStatus, EffectivePartitionKeyRange, PartitionKey,
-    PartitionSessionToken, SessionToken,
+    ConsistencyLevel, CosmosStatus, EffectivePartitionKeyRange, PartitionKey, PartitionSessionToken,
 };
 
 use super::key_refused;
@@ -125,8 +124,12 @@ pub(super) fn check_session(
     if level != ConsistencyLevel::Session {
         return Ok(());
     }
-    match seen_by(&token, partition) {
-        Some(seen) if seen > i64::try_from(lsn).unwrap_or(i64::MAX) => Err(ServiceError::new(
+    let behind = |seen: &PartitionSessionToken| {
+        let cut_off = version_of(seen).is_some_and(|version| version < incoming.topology.version);
+        !cut_off && seen.global_lsn() > i64::try_from(lsn).unwrap_or(i64::MAX)
+    };
+    match token.range(partition.id.as_str()) {
+        Some(seen) if behind(seen) => Err(ServiceError::new(
             CosmosStatus::READ_SESSION_NOT_AVAILABLE,
             "The read session is not available for the input session token.",
         )),
@@ -134,8 +137,12 @@ pub(super) fn check_session(
     }
 }
 
-fn seen_by(token: &SessionToken, partition: &Partition) -> Option<i64> {
-    token.range(partition.id.as_str()).map(PartitionSessionToken::global_lsn)
+/// A token of an earlier version may speak of writes that were cut off, which nobody can wait for.
+fn version_of(seen: &PartitionSessionToken) -> Option<i64> {
+    match seen {
+        PartitionSessionToken::Vector(vector) => Some(vector.version()),
+        PartitionSessionToken::Simple { .. } => None,
+    }
 }
 
 fn range_gone() -> ServiceError {

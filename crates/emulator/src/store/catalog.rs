@@ -100,6 +100,7 @@ impl Catalog {
         database: &Database,
         definition: Definition,
         partitions: u32,
+        regions: usize,
     ) -> Result<Arc<Container>, NameTaken> {
         let mut containers = write(&database.containers);
         if containers.contains_key(definition.id()) {
@@ -107,7 +108,7 @@ impl Catalog {
         }
         let rid = database.rid.container(self.next_number()).unwrap_or(database.rid);
         let owner = (database.id.clone(), database.rid);
-        let container = Arc::new(Container::new(rid, owner, definition, partitions));
+        let container = Arc::new(Container::new(rid, owner, definition, partitions, regions));
         containers.insert(container.id.clone(), container.clone());
         Ok(container)
     }

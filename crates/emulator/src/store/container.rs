@@ -9,8 +9,9 @@ use sidereal_protocol::{
     ResourceType, Rid, check_id,
 };
 
-use super::{IndexPolicy, Partition, Rules, Transaction, UniqueKeys};
+use super::{IndexPolicy, Lag, Partition, Rules, Transaction, UniqueKeys};
 use crate::clock::Timestamp;
+use crate::regions::Topology;
 
 /// A container and its partitions.
 #[derive(Debug)]
@@ -42,6 +43,15 @@ pub(crate) struct Definition {
     changed_at: u64,
 }
 
+/// Where and when a write happens, and how far the other regions may fall behind it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct WritePlace<'a> {
+    pub(crate) region: usize,
+    pub(crate) topology: &'a Topology,
+    pub(crate) now: Timestamp,
+    pub(crate) lag: Lag,
+}
+
 /// The most unique keys a container can have.
 const UNIQUE_KEY_LIMIT: usize = 10;
 
@@ -51,13 +61,14 @@ impl Container {
         database: (Arc<str>, Rid),
         definition: Definition,
         partitions: u32,
+        regions: usize,
     ) -> Self {
         let ranges = definition.key.even_ranges(partitions);
         let partitions = (0_u32..)
             .zip(ranges)
             .map(|(number, range)| {
                 let id = PartitionKeyRangeId::from(number);
-                Arc::new(Partition::new(id, range, definition.unique_keys.clone()))
+                Arc::new(Partition::new(id, range, &definition.unique_keys, regions))
             })
             .collect();
         Self {
@@ -129,16 +140,20 @@ impl Container {
         &self,
         partition: &Partition,
         definition: &Definition,
-        now: Timestamp,
+        at: &WritePlace<'_>,
         decide: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> (Result<T, E>, u64) {
+        let &WritePlace { region, topology, now, lag } = at;
         let mut state = partition.write();
-        state.expire(now.seconds());
-        let mut transaction = Transaction::new(&state.replica, self.rules(definition, now));
+        // A region that has just become the writer has everything before it writes.
+        state.complete(region);
+        state.expire(region, now);
+        let mut transaction = Transaction::new(state.replica(region), self.rules(definition, now));
         let decision = decide(&mut transaction);
         let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
-        state.commit(changes);
-        (decision, state.replica.lsn())
+        state.commit(region, changes, now);
+        state.keep_within(lag, topology);
+        (decision, state.replica(region).lsn())
     }
 
     /// The container as clients see it.

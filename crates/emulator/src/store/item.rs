@@ -6,6 +6,8 @@ use bytes::Bytes;
 use serde_json::{Map, Value};
 use sidereal_protocol::{EffectivePartitionKey, Etag, PartitionKey};
 
+use super::ItemName;
+
 /// One version of an item; never changed, only superseded.
 #[derive(Debug)]
 pub(crate) struct Item {
@@ -34,6 +36,10 @@ impl Item {
     /// Whether the item's time to live has passed.
     pub(crate) fn is_expired(&self, now_seconds: u64) -> bool {
         self.expires_at.is_some_and(|moment| moment <= now_seconds)
+    }
+
+    pub(crate) fn name(&self) -> ItemName {
+        ItemName { place: self.place.clone(), key: self.key.clone(), id: self.id.clone() }
     }
 
     pub(crate) fn size(&self) -> usize {

@@ -15,11 +15,11 @@ mod transaction;
 mod unique;
 
 pub(crate) use catalog::{Catalog, Database, Offer};
-pub(crate) use container::{Container, Definition};
+pub(crate) use container::{Container, Definition, WritePlace};
 pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
 pub(crate) use item::{Item, ItemDraft, SystemProperties};
 pub(crate) use log::{Change, Entry};
-pub(crate) use partition::Partition;
+pub(crate) use partition::{Lag, Partition, ReplicaView};
 pub(crate) use replica::{Position, Replica};
 pub(crate) use transaction::{
     ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,

@@ -1,5 +1,11 @@
-//! A physical partition: a range of the key space, its log, and the replica that the log yields.
+//! A physical partition: a range of the key space, its log, and a replica per region.
+//!
+//! The region that accepts writes appends to the log and applies what it wrote; the others apply an entry
+//! once it is due. Nothing runs in the background: a replica catches up when it is looked at, so a test
+//! that turns the clock sees exactly what had arrived by then.
 
+use std::collections::VecDeque;
+use std::ops::Deref;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sidereal_protocol::{
@@ -8,6 +14,8 @@ use sidereal_protocol::{
 };
 
 use super::{Change, Entry, Replica, UniqueKeys};
+use crate::clock::Timestamp;
+use crate::regions::{Replication, Topology};
 use crate::throttle::Budget;
 
 /// A physical partition.
@@ -22,23 +30,80 @@ pub(crate) struct Partition {
 /// What changes in a partition.
 #[derive(Debug)]
 pub(crate) struct PartitionState {
-    pub(crate) replica: Replica,
+    /// One per region, in the account's order.
+    replicas: Vec<Replica>,
+    /// The entries that some replica has still to apply.
+    log: VecDeque<Entry>,
+    /// The region that writes of this partition alone were moved to.
+    home: Option<usize>,
+}
+
+/// One region's replica, under a read lock.
+#[derive(Debug)]
+pub(crate) struct ReplicaView<'a> {
+    state: RwLockReadGuard<'a, PartitionState>,
+    region: usize,
+}
+
+impl Deref for ReplicaView<'_> {
+    type Target = Replica;
+
+    fn deref(&self) -> &Replica {
+        &self.state.replicas[self.region]
+    }
+}
+
+/// How far writes are behind in the regions that only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lag {
+    /// As far as replication lets them be.
+    Unbounded,
+    /// Not at all: a write is acknowledged when every online region has applied it.
+    None,
+    /// At most so many entries.
+    AtMost(u64),
+}
+
+/// A write that a forced change of the write region cut off.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CutOff {
+    pub(crate) lsn: u64,
+    pub(crate) ids: Vec<String>,
 }
 
 impl Partition {
     pub(crate) fn new(
         id: PartitionKeyRangeId,
         range: EffectivePartitionKeyRange,
-        unique_keys: UniqueKeys,
+        unique_keys: &UniqueKeys,
+        regions: usize,
     ) -> Self {
-        let state = PartitionState { replica: Replica::new(unique_keys) };
+        let replicas = (0..regions).map(|_| Replica::new(unique_keys.clone())).collect();
+        let state = PartitionState { replicas, log: VecDeque::new(), home: None };
         Self { id, range, state: RwLock::new(state), budget: Budget::default() }
+    }
+
+    /// What a region has by now.
+    pub(crate) fn view(
+        &self,
+        region: usize,
+        topology: &Topology,
+        now: Timestamp,
+    ) -> ReplicaView<'_> {
+        let replication = topology.regions[region].replication;
+        let state = self.read();
+        if !state.has_due(region, replication, now) {
+            return ReplicaView { state, region };
+        }
+        drop(state);
+        self.write().catch_up(region, replication, now);
+        ReplicaView { state: self.read(), region }
     }
 
     // A panic while the lock is held cannot leave a half-applied entry behind: entries are decided
     // before they are applied, and applying does not panic. So a poisoned lock is still good.
 
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, PartitionState> {
+    fn read(&self) -> RwLockReadGuard<'_, PartitionState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -46,36 +111,116 @@ impl Partition {
         self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The region that accepts writes of this partition.
+    pub(crate) fn writer(&self, topology: &Topology, now: Timestamp) -> usize {
+        self.read().home.unwrap_or_else(|| topology.writer(now))
+    }
+
     /// The session token of a reader that has seen everything up to `lsn`.
-    pub(crate) fn session_token(&self, lsn: u64) -> SessionToken {
+    pub(crate) fn session_token(&self, version: i64, lsn: u64) -> SessionToken {
         let lsn = i64::try_from(lsn).unwrap_or(i64::MAX);
-        let progress = VectorSessionToken::new(TOPOLOGY_VERSION, lsn, []);
+        let progress = VectorSessionToken::new(version, lsn, []);
         SessionToken::of_range(self.id.clone(), PartitionSessionToken::Vector(progress))
     }
 }
 
-/// The version in session tokens; it changes with the regions of an account.
-const TOPOLOGY_VERSION: i64 = 1;
-
 impl PartitionState {
-    /// The number of the next entry.
-    pub(crate) fn next_lsn(&self) -> u64 {
-        self.replica.lsn() + 1
+    pub(crate) fn replica(&self, region: usize) -> &Replica {
+        &self.replicas[region]
     }
 
-    /// Writes an entry: the changes happen together or, if there are none, nothing happens.
-    pub(crate) fn commit(&mut self, changes: Vec<Change>) {
+    /// Writes an entry in one region: the changes happen together or, if there are none, nothing does.
+    pub(crate) fn commit(&mut self, region: usize, changes: Vec<Change>, at: Timestamp) {
         if changes.is_empty() {
             return;
         }
-        let entry = Entry { lsn: self.next_lsn(), changes };
-        self.replica.apply(&entry);
+        let entry = Entry { lsn: self.replicas[region].lsn() + 1, at, changes };
+        self.replicas[region].apply(&entry);
+        if self.replicas.len() > 1 {
+            self.log.push_back(entry);
+        }
     }
 
     /// Removes what has outlived its time to live. Every write begins with this, so that an expired
     /// item is never in its way.
-    pub(crate) fn expire(&mut self, now_seconds: u64) {
-        let expired = self.replica.expired(now_seconds);
-        self.commit(expired.into_iter().map(|item| Change::Delete { item }).collect());
+    pub(crate) fn expire(&mut self, region: usize, now: Timestamp) {
+        let expired = self.replicas[region].expired(now.seconds());
+        let deletions = expired.into_iter().map(|item| Change::Delete { item }).collect();
+        self.commit(region, deletions, now);
     }
+
+    /// Brings a region's replica up to the end of the log, whatever its delay.
+    pub(crate) fn complete(&mut self, region: usize) {
+        self.apply_while(region, |_| true);
+    }
+
+    /// Brings the other online regions as close as the account's consistency demands.
+    pub(crate) fn keep_within(&mut self, lag: Lag, topology: &Topology) {
+        let bound = match lag {
+            Lag::Unbounded => return,
+            Lag::None => 0,
+            Lag::AtMost(entries) => entries,
+        };
+        let newest = self.replicas.iter().map(Replica::lsn).max().unwrap_or_default();
+        for (index, region) in topology.regions.iter().enumerate() {
+            if region.online && !region.removed {
+                self.apply_while(index, |entry| entry.lsn + bound <= newest);
+            }
+        }
+    }
+
+    /// Moves the writes of this partition alone to a region that has everything, or back to where the
+    /// account writes.
+    pub(crate) fn move_home(&mut self, home: Option<usize>, writer: usize) {
+        self.complete(home.unwrap_or(writer));
+        self.home = home;
+    }
+
+    /// Makes a region's replica the truth: what it has not applied is cut off, everywhere.
+    pub(crate) fn cut_off_after(&mut self, region: usize) -> Vec<CutOff> {
+        let truth = self.replicas[region].clone();
+        let lost = self.log.iter().filter(|entry| entry.lsn > truth.lsn());
+        let lost = lost.map(|entry| CutOff { lsn: entry.lsn, ids: entry.ids() }).collect();
+        self.log.retain(|entry| entry.lsn <= truth.lsn());
+        for replica in self.replicas.iter_mut().filter(|replica| replica.lsn() > truth.lsn()) {
+            *replica = truth.clone();
+        }
+        self.home = None;
+        lost
+    }
+
+    fn has_due(&self, region: usize, replication: Replication, now: Timestamp) -> bool {
+        let next = self.next_for(region);
+        next.is_some_and(|index| is_due(&self.log[index], replication, now))
+    }
+
+    fn catch_up(&mut self, region: usize, replication: Replication, now: Timestamp) {
+        self.apply_while(region, |entry| is_due(entry, replication, now));
+    }
+
+    fn apply_while(&mut self, region: usize, wanted: impl Fn(&Entry) -> bool) {
+        while let Some(index) = self.next_for(region).filter(|index| wanted(&self.log[*index])) {
+            self.replicas[region].apply(&self.log[index]);
+        }
+        self.trim();
+    }
+
+    /// Where in the log the next entry for a region stands.
+    fn next_for(&self, region: usize) -> Option<usize> {
+        let first = self.log.front()?.lsn;
+        let next = self.replicas[region].lsn() + 1;
+        usize::try_from(next.saturating_sub(first)).ok().filter(|index| *index < self.log.len())
+    }
+
+    /// Forgets what every replica has applied.
+    fn trim(&mut self) {
+        let slowest = self.replicas.iter().map(Replica::lsn).min().unwrap_or_default();
+        while self.log.front().is_some_and(|entry| entry.lsn <= slowest) {
+            self.log.pop_front();
+        }
+    }
+}
+
+fn is_due(entry: &Entry, replication: Replication, now: Timestamp) -> bool {
+    !replication.paused && entry.at.after(replication.delay) <= now
 }

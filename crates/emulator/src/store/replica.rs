@@ -13,7 +13,7 @@ use super::unique::{Fingerprint, UniqueIndex};
 use super::{Change, Entry, Item, UniqueKeys};
 
 /// The items of one partition.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Replica {
     lsn: u64,
     items: BTreeMap<u64, Arc<Item>>,
@@ -168,7 +168,7 @@ impl Replica {
 
 /// The items that share a place in the key space and an id: nearly always one. Long strings hashed by
 /// version 1 share their place when they begin alike.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 enum Ordinals {
     #[default]
     None,

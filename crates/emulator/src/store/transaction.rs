@@ -130,6 +130,11 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// The partition as it was before the transaction.
+    pub(crate) fn replica(&self) -> &'a Replica {
+        self.replica
+    }
+
     /// The changes to commit.
     pub(crate) fn into_changes(self) -> Vec<Change> {
         self.changes

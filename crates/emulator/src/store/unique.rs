@@ -38,7 +38,7 @@ pub(crate) struct Fingerprint {
 }
 
 /// Which item owns which fingerprint.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct UniqueIndex(HashMap<Fingerprint, u64>);
 
 impl UniqueIndex {

@@ -137,6 +137,15 @@ pub(crate) fn key_of(item: &Value) -> String {
 }
 
 impl Answer {
+    fn of(response: http::Response<Bytes>) -> Self {
+        let (parts, body) = response.into_parts();
+        Self {
+            status: parts.status.as_u16(),
+            headers: parts.headers,
+            text: String::from_utf8(body.to_vec()).expect("text"),
+        }
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
@@ -212,17 +221,34 @@ impl Still {
         headers: Headers<'_>,
         body: Value,
     ) -> Answer {
+        Answer::of(self.account.handle(self.request(method, path, headers, body)))
+    }
+
+    /// Sends a request to the endpoint of a region; `None` is a refused connection.
+    pub(crate) fn send_in(
+        &self,
+        region: &str,
+        method: Method,
+        path: &str,
+        headers: Headers<'_>,
+        body: Value,
+    ) -> Option<Answer> {
+        let request = self.request(method, path, headers, body);
+        self.account.handle_in(&region.into(), request).map(Answer::of)
+    }
+
+    fn request(
+        &self,
+        method: Method,
+        path: &str,
+        headers: Headers<'_>,
+        body: Value,
+    ) -> Request<Bytes> {
         use sidereal_emulator::Clock;
 
         let now = self.clock.now().system_time();
         let body = if body.is_null() { String::new() } else { body.to_string() };
-        let request = signed(&self.account.options().key, now, method, path, headers, body);
-        let (parts, body) = self.account.handle(request).into_parts();
-        Answer {
-            status: parts.status.as_u16(),
-            headers: parts.headers,
-            text: String::from_utf8(body.to_vec()).expect("text"),
-        }
+        signed(&self.account.options().key, now, method, path, headers, body)
     }
 
     /// Creates a container `db/c` partitioned by `/pk`, with more properties.

@@ -1,0 +1,434 @@
+//! Several regions: replicas that lag, sessions that wait, writes that move, doors that close.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Answer, Client, DOCS, KEY, Still};
+use http::Method;
+use proptest::collection::vec;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+use sidereal_emulator::{Emulator, WriteRegionChange};
+use sidereal_protocol::{ConsistencyLevel, RegionName};
+
+const WEST: &str = "West US";
+const EAST: &str = "East US";
+const NORTH: &str = "North Europe";
+const A: (&str, &str) = (KEY, "[\"a\"]");
+const LAG: Duration = Duration::from_millis(100);
+
+/// West writes, East and North follow a tenth of a second behind.
+fn three() -> Still {
+    of_consistency(ConsistencyLevel::Session)
+}
+
+fn of_consistency(consistency: ConsistencyLevel) -> Still {
+    let still = Still::new(|options| {
+        options.regions = [WEST, EAST, NORTH].map(RegionName::from).to_vec();
+        options.replication_delay = LAG;
+        options.consistency = consistency;
+        options.max_staleness = 3;
+    });
+    still.create_container(json!({}));
+    still
+}
+
+fn write_in(still: &Still, region: &str, id: &str) -> Answer {
+    let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
+    still
+        .send_in(region, Method::POST, DOCS, &upsert, json!({ "id": id, "pk": "a" }))
+        .expect("an open door")
+}
+
+fn read_in(still: &Still, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
+    let mut headers = vec![A];
+    headers.extend_from_slice(more);
+    let path = format!("{DOCS}/{id}");
+    still.send_in(region, Method::GET, &path, &headers, Value::Null).expect("an open door")
+}
+
+fn locations(still: &Still, list: &str) -> Vec<String> {
+    let account = still.send(Method::GET, "/", &[], Value::Null).json();
+    let names = account[list].as_array().expect("a list").iter();
+    names.map(|location| location["name"].as_str().expect("a name").to_owned()).collect()
+}
+
+#[test]
+fn a_write_arrives_in_the_other_regions_after_the_delay() {
+    let still = three();
+    assert_eq!(write_in(&still, WEST, "1").status, 201);
+    assert_eq!(read_in(&still, WEST, "1", &[]).status, 200);
+    assert_eq!(read_in(&still, EAST, "1", &[]).status, 404);
+    still.clock.advance(LAG);
+    assert_eq!(read_in(&still, EAST, "1", &[]).status, 200);
+    assert_eq!(read_in(&still, EAST, "1", &[]).header("lsn"), Some("1"));
+}
+
+#[test]
+fn a_session_is_not_available_where_its_writes_have_not_arrived() {
+    let still = three();
+    let token = write_in(&still, WEST, "1").header("x-ms-session-token").unwrap().to_owned();
+    let session = ("x-ms-session-token", token.as_str());
+    let early = read_in(&still, EAST, "1", &[session]);
+    assert_eq!((early.status, early.sub_status()), (404, 1002));
+    let eventual = read_in(&still, EAST, "1", &[session, ("x-ms-consistency-level", "Eventual")]);
+    assert_eq!((eventual.status, eventual.sub_status()), (404, 0));
+    still.clock.advance(LAG);
+    assert_eq!(read_in(&still, EAST, "1", &[session]).status, 200);
+}
+
+#[test]
+fn replication_can_be_paused_and_resumed() {
+    let still = three();
+    still.account.pause_replication(&EAST.into(), true).unwrap();
+    write_in(&still, WEST, "1");
+    still.clock.advance(LAG * 10);
+    assert_eq!([EAST, NORTH].map(|region| read_in(&still, region, "1", &[]).status), [404, 200]);
+    still.account.pause_replication(&EAST.into(), false).unwrap();
+    assert_eq!(read_in(&still, EAST, "1", &[]).status, 200);
+    assert!(
+        still
+            .account
+            .pause_replication(&"Mars".into(), true)
+            .unwrap_err()
+            .to_string()
+            .contains("Mars")
+    );
+}
+
+#[test]
+fn only_the_write_region_accepts_writes() {
+    let still = three();
+    let refused = write_in(&still, EAST, "1");
+    assert_eq!((refused.status, refused.sub_status()), (403, 3));
+    let metadata = still.send_in(EAST, Method::POST, "/dbs", &[], json!({ "id": "x" })).unwrap();
+    assert_eq!((metadata.status, metadata.sub_status()), (403, 3));
+    let query = still.send_in(
+        EAST,
+        Method::POST,
+        DOCS,
+        &[A, ("x-ms-documentdb-isquery", "true")],
+        json!({ "query": "SELECT * FROM c" }),
+    );
+    assert_eq!(query.unwrap().status, 200);
+}
+
+#[test]
+fn a_graceful_change_announces_switches_and_loses_nothing() {
+    let still = three();
+    write_in(&still, WEST, "1");
+    let announcement = Duration::from_secs(6);
+    let overlap = Duration::from_secs(16);
+    let change = WriteRegionChange::Graceful { announcement, overlap };
+    assert_eq!(still.account.change_write_region(&EAST.into(), change).unwrap(), []);
+    assert_eq!(locations(&still, "writableLocations"), [EAST, WEST]);
+    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "2").status), [201, 403]);
+
+    still.account.pause_replication(&EAST.into(), true).unwrap();
+    write_in(&still, WEST, "3");
+    still.clock.advance(announcement);
+    assert_eq!(locations(&still, "writableLocations"), [EAST, WEST]);
+    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "4").status), [403, 201]);
+    // The new region had everything before it wrote, although replication was paused.
+    assert_eq!(["1", "2", "3", "4"].map(|id| read_in(&still, EAST, id, &[]).status), [200; 4]);
+
+    still.clock.advance(overlap);
+    assert_eq!(locations(&still, "writableLocations"), [EAST]);
+    assert_eq!(locations(&still, "readableLocations"), [EAST, WEST, NORTH]);
+    assert_eq!(read_in(&still, WEST, "4", &[]).status, 200);
+}
+
+#[test]
+fn a_forced_change_lists_the_writes_it_cuts_off() {
+    let still = three();
+    write_in(&still, WEST, "kept");
+    still.clock.advance(LAG);
+    read_in(&still, EAST, "kept", &[]);
+    let token = write_in(&still, WEST, "lost").header("x-ms-session-token").unwrap().to_owned();
+    let lost = still.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
+    assert_eq!(lost.len(), 1);
+    assert_eq!(
+        (lost[0].container.as_str(), lost[0].items.as_slice()),
+        ("c", &["lost".to_owned()][..])
+    );
+    assert_eq!([WEST, EAST].map(|region| read_in(&still, region, "lost", &[]).status), [404, 404]);
+    assert_eq!([WEST, EAST].map(|region| read_in(&still, region, "kept", &[]).status), [200, 200]);
+    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "new").status), [403, 201]);
+    // A session that saw the lost write is not kept waiting for it.
+    assert_eq!(read_in(&still, EAST, "kept", &[("x-ms-session-token", &token)]).status, 200);
+}
+
+#[test]
+fn the_writes_of_one_partition_can_move_alone() {
+    let still = three();
+    still.account.move_partition("db", "c", "0", Some(&EAST.into())).unwrap();
+    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "1").status), [403, 201]);
+    assert_eq!(locations(&still, "writableLocations"), [WEST]);
+    still.account.move_partition("db", "c", "0", None).unwrap();
+    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "1").status), [200, 403]);
+    assert!(still.account.move_partition("db", "c", "9", None).is_err());
+    assert!(still.account.move_partition("db", "none", "0", None).is_err());
+}
+
+#[test]
+fn a_removed_region_says_that_the_account_is_not_there() {
+    let still = three();
+    still.account.remove_region(&NORTH.into()).unwrap();
+    let gone = read_in(&still, NORTH, "1", &[]);
+    assert_eq!((gone.status, gone.sub_status()), (403, 1008));
+    assert_eq!(locations(&still, "readableLocations"), [WEST, EAST]);
+    assert!(still.account.remove_region(&WEST.into()).is_err());
+}
+
+#[test]
+fn strong_writes_are_everywhere_when_they_are_acknowledged() {
+    let still = of_consistency(ConsistencyLevel::Strong);
+    write_in(&still, WEST, "1");
+    assert_eq!([EAST, NORTH].map(|region| read_in(&still, region, "1", &[]).status), [200, 200]);
+}
+
+#[test]
+fn bounded_staleness_keeps_the_other_regions_within_its_bound() {
+    let still = of_consistency(ConsistencyLevel::BoundedStaleness);
+    for id in 0..10 {
+        write_in(&still, WEST, &id.to_string());
+    }
+    let here = |id: i32| read_in(&still, EAST, &id.to_string(), &[]).status;
+    assert_eq!((here(6), here(7)), (200, 404));
+}
+
+#[test]
+fn the_account_lists_a_port_for_each_region() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let client = Client::with(Emulator::builder().regions([WEST, EAST])).await;
+        let account = client.get("/", &[]).await.json();
+        let mut ports: Vec<&str> = account["readableLocations"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|location| location["databaseAccountEndpoint"].as_str().unwrap())
+            .collect();
+        ports.push(client.emulator.http_endpoint());
+        ports.sort_unstable();
+        ports.dedup();
+        assert_eq!(ports.len(), 3, "{ports:?}");
+    });
+}
+
+#[tokio::test]
+async fn a_region_that_is_offline_refuses_connections_and_comes_back_on_its_port() {
+    let emulator = Emulator::builder().regions([WEST, EAST]).start().await.unwrap();
+    let east = RegionName::from(EAST);
+    let (_, endpoint) = emulator.regions().into_iter().find(|(name, _)| *name == east).unwrap();
+    let address = endpoint.trim_start_matches("https://").trim_end_matches('/').to_owned();
+    let connects = || tokio::net::TcpStream::connect(address.clone());
+    assert!(connects().await.is_ok());
+    emulator.take_offline(&east).unwrap();
+    // The listener closes when its task is dropped, a moment after.
+    let patience = tokio::time::timeout(Duration::from_secs(10), async {
+        while connects().await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    });
+    patience.await.expect("the door closes");
+    emulator.bring_online(&east).await.unwrap();
+    assert!(connects().await.is_ok());
+    assert!(emulator.take_offline(&"Mars".into()).is_err());
+}
+
+#[tokio::test]
+async fn regions_are_named_once() {
+    let twice = Emulator::builder().regions([WEST, "westus"]).start().await.unwrap_err();
+    assert!(twice.to_string().contains("named twice"), "{twice}");
+    assert!(Emulator::builder().regions::<&str>([]).start().await.is_err());
+}
+
+/// What happens to the account while clients write and read.
+#[derive(Clone, Debug)]
+enum Event {
+    Write(u8),
+    Delete(u8),
+    Wait(u64),
+    Delay(usize, u64),
+    Pause(usize, bool),
+    HandOver(usize),
+    Seize(usize),
+    MovePartition(Option<usize>),
+    Read(usize, u8),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let region = 0..3_usize;
+    prop_oneof![
+        6 => (0..6_u8).prop_map(Event::Write),
+        2 => (0..6_u8).prop_map(Event::Delete),
+        3 => (0..400_u64).prop_map(Event::Wait),
+        1 => (region.clone(), 0..300_u64).prop_map(|(region, delay)| Event::Delay(region, delay)),
+        1 => (region.clone(), any::<bool>()).prop_map(|(region, paused)| Event::Pause(region, paused)),
+        1 => region.clone().prop_map(Event::HandOver),
+        1 => region.clone().prop_map(Event::Seize),
+        1 => proptest::option::of(region.clone()).prop_map(Event::MovePartition),
+        4 => (region, 0..6_u8).prop_map(|(region, id)| Event::Read(region, id)),
+    ]
+}
+
+const NAMES: [&str; 3] = [WEST, EAST, NORTH];
+
+/// A client that writes wherever writes are accepted, and remembers what was acknowledged.
+struct Writer {
+    still: Still,
+    /// The acknowledged state: id to the number of the write, or none if it was deleted.
+    acknowledged: std::collections::BTreeMap<String, Option<u64>>,
+    lost: Vec<String>,
+    writes: u64,
+    token: Option<String>,
+    /// The newest write of each id that the session has seen.
+    seen: std::collections::BTreeMap<String, u64>,
+}
+
+impl Writer {
+    fn new() -> Self {
+        let still = three();
+        Self {
+            still,
+            acknowledged: Default::default(),
+            lost: Vec::new(),
+            writes: 0,
+            token: None,
+            seen: Default::default(),
+        }
+    }
+
+    fn happen(&mut self, event: &Event) -> Result<(), TestCaseError> {
+        let account = &self.still.account;
+        let name = |region: usize| RegionName::from(NAMES[region]);
+        match *event {
+            Event::Write(id) => self.write(id),
+            Event::Delete(id) => self.delete(id),
+            Event::Wait(millis) => self.still.clock.advance(Duration::from_millis(millis)),
+            Event::Delay(region, millis) => {
+                account
+                    .set_replication_delay(&name(region), Duration::from_millis(millis))
+                    .unwrap();
+            }
+            Event::Pause(region, paused) => {
+                account.pause_replication(&name(region), paused).unwrap();
+            }
+            Event::HandOver(region) => {
+                let part = Duration::from_millis(50);
+                let change = WriteRegionChange::Graceful { announcement: part, overlap: part };
+                account.change_write_region(&name(region), change).unwrap();
+            }
+            Event::Seize(region) => {
+                let lost =
+                    account.change_write_region(&name(region), WriteRegionChange::Forced).unwrap();
+                self.lost.extend(lost.into_iter().flat_map(|write| write.items));
+                // A history that was cut off is a new session for its readers.
+                self.token = None;
+                self.seen.clear();
+            }
+            Event::MovePartition(region) => {
+                account.move_partition("db", "c", "0", region.map(name).as_ref()).unwrap();
+            }
+            Event::Read(region, id) => return self.read(region, id),
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, id: u8) {
+        self.writes += 1;
+        let body = json!({ "id": id.to_string(), "pk": "a", "n": self.writes });
+        let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
+        let accepted = NAMES.iter().find_map(|region| {
+            let answer = self.still.send_in(region, Method::POST, DOCS, &upsert, body.clone())?;
+            (answer.status < 300).then_some(answer)
+        });
+        let answer = accepted.expect("some region accepts writes");
+        self.acknowledged.insert(id.to_string(), Some(self.writes));
+        self.seen.insert(id.to_string(), self.writes);
+        self.remember(&answer);
+    }
+
+    fn delete(&mut self, id: u8) {
+        let path = format!("{DOCS}/{id}");
+        for region in NAMES {
+            let answer = self.still.send_in(region, Method::DELETE, &path, &[A], Value::Null);
+            if answer.is_some_and(|answer| answer.status == 204) {
+                self.acknowledged.insert(id.to_string(), None);
+                self.seen.remove(&id.to_string());
+            }
+        }
+    }
+
+    fn read(&mut self, region: usize, id: u8) -> Result<(), TestCaseError> {
+        let Some(token) = self.token.clone() else { return Ok(()) };
+        let answer =
+            read_in(&self.still, NAMES[region], &id.to_string(), &[("x-ms-session-token", &token)]);
+        if answer.status == 200 {
+            let n = answer.json()["n"].as_u64().expect("a number");
+            let seen = self.seen.entry(id.to_string()).or_default();
+            prop_assert!(n >= *seen, "{} was read after {}", n, seen);
+            *seen = n;
+            self.remember(&answer);
+        } else if answer.sub_status() != 1002 {
+            prop_assert!(!self.seen.contains_key(&id.to_string()), "{} has gone", id);
+        }
+        Ok(())
+    }
+
+    /// Merges the answer's progress into the session, as a client does.
+    fn remember(&mut self, answer: &Answer) {
+        let new = answer.header("x-ms-session-token").expect("a token");
+        let mut token: sidereal_protocol::SessionToken = new.parse().expect("a token");
+        if let Some(old) = &self.token {
+            token.merge(&old.parse().expect("a token"));
+        }
+        self.token = Some(token.to_string());
+    }
+
+    /// Heals everything, waits, and gives what each region has.
+    fn settle(&self) -> Vec<Vec<Value>> {
+        for region in NAMES {
+            self.still.account.pause_replication(&region.into(), false).unwrap();
+            self.still.account.set_replication_delay(&region.into(), Duration::ZERO).unwrap();
+        }
+        self.still.clock.advance(Duration::from_secs(10));
+        let query = json!({ "query": "SELECT c.id, c.n, c._etag FROM c ORDER BY c.id" });
+        let rows = |region: &&str| {
+            let headers = [A, ("x-ms-documentdb-isquery", "true")];
+            self.still
+                .send_in(region, Method::POST, DOCS, &headers, query.clone())
+                .expect("an open door")
+                .rows()
+        };
+        NAMES.iter().map(rows).collect()
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
+
+    /// No order of delays, pauses and changes of the write region leaves replicas apart, loses an
+    /// acknowledged write that was not listed, or shows a session older data than it has seen.
+    #[test]
+    fn replicas_converge_and_sessions_never_go_back(events in vec(event(), 1..80)) {
+        let mut writer = Writer::new();
+        for event in &events {
+            writer.happen(event)?;
+        }
+        let replicas = writer.settle();
+        prop_assert_eq!(&replicas[0], &replicas[1]);
+        prop_assert_eq!(&replicas[0], &replicas[2]);
+        for (id, n) in &writer.acknowledged {
+            if writer.lost.contains(id) {
+                continue;
+            }
+            let found = replicas[0].iter().find(|row| row["id"] == id.as_str()).map(|row| row["n"].as_u64());
+            prop_assert_eq!(found.flatten(), *n, "{}", id);
+        }
+    }
+}
