@@ -13,7 +13,7 @@ use std::time::Duration;
 use http::uri::Scheme;
 use hyper::body::Incoming;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::rt::TokioIo;
 use hyper_util::server::conn::auto;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::at_once::AtOnce;
 use super::exchange::{Exchange, Handler};
 use super::limits::Limits;
 
@@ -114,8 +115,8 @@ where
     let _ = timeout(CLOSE_TIMEOUT, connection).await; // Dropping it closes it where asking did not.
 }
 
-fn protocols(limits: &Limits) -> auto::Builder<TokioExecutor> {
-    let mut builder = auto::Builder::new(TokioExecutor::new());
+fn protocols(limits: &Limits) -> auto::Builder<AtOnce> {
+    let mut builder = auto::Builder::new(AtOnce);
     builder
         .http1()
         .max_headers(MAX_HEADERS)

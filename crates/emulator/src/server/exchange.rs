@@ -11,7 +11,7 @@ use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use serde_json::json;
 use sidereal_protocol::headers::names;
 
@@ -44,6 +44,10 @@ impl Exchange {
     ) -> Result<Response<Full<Bytes>>, Infallible> {
         let (mut parts, incoming) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
+        if !incoming.is_end_stream() {
+            // It may be a query that takes long: others of its connection need not wait for it.
+            tokio::task::yield_now().await;
+        }
         let response = match body::read(incoming, self.body_limit(&parts), &self.limits).await {
             Ok(body) => {
                 parts.uri = self.absolute(&parts);

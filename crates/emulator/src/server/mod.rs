@@ -4,6 +4,7 @@
 //! this module finds out what a connection speaks, bounds what a client may cost, and makes sure that
 //! every request gets an answer, even from a handler that panics.
 
+mod at_once;
 mod body;
 mod certificate;
 mod certificate_files;

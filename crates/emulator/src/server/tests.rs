@@ -1,7 +1,7 @@
 //! The server's bounds, with a handler made for the occasion and limits short enough to reach.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -99,6 +99,33 @@ async fn a_panicking_handler_answers_500_and_the_connection_lives_on() {
     stream.write_all(PROBE.as_bytes()).await.unwrap();
     let answer = read_until(&mut stream, " 0").await;
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_request_that_takes_long_does_not_hold_up_the_others_of_its_connection() {
+    let (release, released) = std::sync::mpsc::channel::<()>();
+    let released = Mutex::new(released);
+    let server = start(Limits::default(), move |request| {
+        if request.method() == Method::POST {
+            let released = released.lock().unwrap();
+            released.recv_timeout(PATIENCE).expect("the other request is answered meanwhile");
+        }
+        echo(request)
+    })
+    .await;
+    let stream = connect(&server).await;
+    let (mut sender, connection) =
+        http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await.unwrap();
+    let driver = tokio::spawn(connection);
+    let uri = format!("http://{}/", server.address());
+    let body = Full::new(Bytes::from_static(b"query"));
+    let slow = tokio::spawn(sender.send_request(Request::post(&uri).body(body).unwrap()));
+    let quick = sender.send_request(Request::get(&uri).body(Full::default()).unwrap());
+    let quick = tokio::time::timeout(PATIENCE, quick).await.unwrap().unwrap();
+    assert_eq!(quick.status(), StatusCode::OK);
+    release.send(()).unwrap();
+    assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
+    driver.abort();
 }
 
 #[tokio::test]
