@@ -109,11 +109,10 @@ def top_and_offset_limit_count_across_partition_keys(account: Account):
 
 
 @scenario
-def a_group_by_across_partitions_is_refused_since_this_sdk_cannot_do_it(account: Account):
+def a_group_by_across_partition_keys_is_refused_since_this_sdk_cannot_do_it(account: Account):
     container = account.filled()
     query = "SELECT c.group, COUNT(1) AS n FROM c GROUP BY c.group"
-    if account.partitions > 1:
-        refused(400, across, container, query)
+    refused(400, across, container, query)
     assert within(container, query) == [{"group": "odd", "n": 3}]
 
 
