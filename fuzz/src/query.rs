@@ -9,7 +9,11 @@ pub fn parse(data: &[u8]) {
     match sidereal_query::parse(text) {
         Ok(query) => {
             let printed = query.to_string();
-            assert_eq!(sidereal_query::parse(&printed).as_ref(), Ok(&query), "printed as {printed}");
+            assert_eq!(
+                sidereal_query::parse(&printed).as_ref(),
+                Ok(&query),
+                "printed as {printed}"
+            );
         }
         Err(error) => {
             assert!(error.start <= error.end && error.end <= text.len());
