@@ -4,12 +4,14 @@
 //! emulator's, which owns the sockets.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sidereal_protocol::RegionName;
 
 use crate::account::Account;
 use crate::regions::{ANNOUNCEMENT, OVERLAP};
+use crate::store::Container;
 
 /// How writes move to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,15 +158,55 @@ impl Account {
         to: Option<&RegionName>,
     ) -> Result<(), UnknownName> {
         let home = to.map(|region| self.known_region(region)).transpose()?;
-        let found = self.catalog().database(database).and_then(|found| found.container(container));
-        let found = found
-            .ok_or_else(|| UnknownName(format!("there is no container {database}/{container}")))?;
-        let partition = found.partition(range).ok_or_else(|| {
+        let found = self.known_container(database, container)?;
+        let partitions = found.partitions();
+        let partition = partitions.iter().find(|partition| partition.id.as_str() == range);
+        let partition = partition.ok_or_else(|| {
             UnknownName(format!("{database}/{container} has no partition range {range}"))
         })?;
         let writer = self.regions().current().writer(self.options().clock.now());
         partition.write().move_home(home, writer);
         Ok(())
+    }
+
+    /// Cuts a partition range in two and gives the ids of its halves. Requests that name the old range get
+    /// 410/1007 for as long as the split takes and 410/1002 after; requests by key are not disturbed.
+    ///
+    /// # Errors
+    ///
+    /// There is no such container or range, or it is too narrow.
+    pub fn split_range(
+        &self,
+        database: &str,
+        container: &str,
+        range: &str,
+        takes: Duration,
+    ) -> Result<[String; 2], UnknownName> {
+        let complete_at = self.options().clock.now().after(takes);
+        let found = self.known_container(database, container)?;
+        let definition = found.definition();
+        let halves =
+            found.change_layout(|layout| layout.split(range, &definition.key, complete_at));
+        Ok(halves.map_err(UnknownName)?.map(|id| id.to_string()))
+    }
+
+    /// Makes one partition range of two neighbours and gives its id.
+    ///
+    /// # Errors
+    ///
+    /// There is no such container, or the ranges are not neighbours in that order.
+    pub fn merge_ranges(
+        &self,
+        database: &str,
+        container: &str,
+        left: &str,
+        right: &str,
+        takes: Duration,
+    ) -> Result<String, UnknownName> {
+        let complete_at = self.options().clock.now().after(takes);
+        let found = self.known_container(database, container)?;
+        let whole = found.change_layout(|layout| layout.merge(left, right, complete_at));
+        Ok(whole.map_err(UnknownName)?.to_string())
     }
 
     /// Opens or closes a region's door, as far as [`Account::handle_in`] is concerned.
@@ -190,11 +232,20 @@ impl Account {
         })
     }
 
+    fn known_container(
+        &self,
+        database: &str,
+        container: &str,
+    ) -> Result<Arc<Container>, UnknownName> {
+        let found = self.catalog().database(database).and_then(|found| found.container(container));
+        found.ok_or_else(|| UnknownName(format!("there is no container {database}/{container}")))
+    }
+
     fn cut_off_after(&self, region: usize) -> Vec<LostWrite> {
         let mut lost = Vec::new();
         for database in self.catalog().databases() {
             for container in database.containers() {
-                for partition in container.partitions() {
+                for partition in container.partitions().iter() {
                     let cut = partition.write().cut_off_after(region);
                     lost.extend(cut.into_iter().map(|cut| LostWrite {
                         database: database.id.to_string(),

@@ -48,24 +48,24 @@ impl Batch<'_> {
     /// All operations or none, under one partition key and one sequence number.
     fn together(&self) -> Result<Reply> {
         let key = required_key(self.incoming)?;
-        let partition = self.container.partition_at(&place_of(self.definition, &key)?);
-        self.account.admit(self.container, partition, self.incoming.now)?;
-        let place = self.account.write_place(self.incoming, partition)?;
+        let place = place_of(self.definition, &key)?;
+        let partition = self.container.partition_at(&place);
+        self.account.admit(self.container, &partition, self.incoming.now)?;
+        let at = self.account.write_place(self.incoming, &partition)?;
         let mut fates: Vec<Fate> = Vec::with_capacity(self.operations.len());
-        let (done, lsn) =
-            self.container.transact(partition, self.definition, &place, |transaction| {
-                for operation in self.operations {
-                    fates.push(self.decide(transaction, operation, &key));
-                    if fates.last().is_some_and(Result::is_err) {
-                        return Err(());
-                    }
+        let decided = self.container.transact(&place, self.definition, &at, |transaction| {
+            for operation in self.operations {
+                fates.push(self.decide(transaction, operation, &key));
+                if fates.last().is_some_and(Result::is_err) {
+                    return Err(());
                 }
-                Ok(())
-            });
-        let failed = done.is_err();
+            }
+            Ok(())
+        });
+        let failed = decided.decision.is_err();
         let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, results, partition, lsn)
+        self.answer(status, results, &decided.partition, decided.lsn)
     }
 
     /// Each operation for itself, under the key it names.
@@ -104,21 +104,21 @@ impl Batch<'_> {
                 "The operation names no partitionKey and the request has none.",
             )
         })?;
-        let partition = self.container.partition_at(&place_of(self.definition, key)?);
+        let place = place_of(self.definition, key)?;
+        let partition = self.container.partition_at(&place);
         let addressed = target.slices().iter().any(|slice| slice.partition.id == partition.id);
         if !addressed {
             let message = "The operation's partition key belongs to another partition key range.";
             return Err(ServiceError::new(CosmosStatus::PARTITION_KEY_RANGE_GONE, message));
         }
         let now = self.incoming.now;
-        self.account.admit(self.container, partition, now)?;
-        let place = self.account.write_place(self.incoming, partition)?;
-        let (fate, _) =
-            self.container.transact(partition, self.definition, &place, |transaction| {
-                self.decide(transaction, operation, key)
-            });
-        self.account.spend(partition, now, charge_of(&fate));
-        fate
+        self.account.admit(self.container, &partition, now)?;
+        let at = self.account.write_place(self.incoming, &partition)?;
+        let decided = self.container.transact(&place, self.definition, &at, |transaction| {
+            self.decide(transaction, operation, key)
+        });
+        self.account.spend(&decided.partition, now, charge_of(&decided.decision));
+        decided.decision
     }
 
     fn decide(

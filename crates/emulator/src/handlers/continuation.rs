@@ -8,7 +8,7 @@ use sidereal_protocol::headers::names as headers;
 use sidereal_query::Progress;
 
 use crate::error::{Result, ServiceError};
-use crate::store::Position;
+use crate::store::{Partition, Position};
 
 /// Where a page ended. Tokens are opaque to clients, and refused if they are not ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -25,6 +25,9 @@ pub(super) struct Continuation {
     /// The sort keys of that item, each an array of one value, or of none where it is undefined.
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     pub(super) keys: Option<Vec<Vec<Value>>>,
+    /// Where the other descendants of a range that was split go on.
+    #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
+    pub(super) origin: Option<Box<Self>>,
     /// What is left of a window.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub(super) window: Option<(u64, Option<u64>)>,
@@ -38,7 +41,32 @@ fn is_zero(number: &u64) -> bool {
 impl Continuation {
     /// The start of a range.
     pub(super) fn start_of(range: &str) -> Self {
-        Self { range: range.to_owned(), ordinal: None, given: 0, keys: None, window: None }
+        Self {
+            range: range.to_owned(),
+            ordinal: None,
+            given: 0,
+            keys: None,
+            origin: None,
+            window: None,
+        }
+    }
+
+    /// Where to go on in a partition: here if it is, or came from, the range of the token.
+    pub(super) fn for_partition(&self, partition: &Partition) -> Self {
+        let id = partition.id.as_str();
+        if self.range == id {
+            return self.clone();
+        }
+        if partition.descends_from(&self.range) {
+            let origin = Some(Box::new(self.clone()));
+            return Self { range: id.to_owned(), origin, ..self.clone() };
+        }
+        match &self.origin {
+            Some(origin) if partition.descends_from(&origin.range) => {
+                origin.for_partition(partition)
+            }
+            _ => Self::start_of(id),
+        }
     }
 
     pub(super) fn position(&self) -> Position {
@@ -78,6 +106,7 @@ mod tests {
             ordinal: Some(9),
             given: 2,
             keys: Some(vec![vec![Value::Null], vec![]]),
+            origin: Some(Box::new(Continuation::start_of("1"))),
             window: Some((0, Some(4))),
         };
         let token = continuation.to_token();

@@ -19,8 +19,8 @@ use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::{Incoming, parse_json};
 use crate::store::{
-    Container, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf, Refusal,
-    Transaction, WriteCondition, Written,
+    Container, Decided, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf,
+    Refusal, Transaction, WriteCondition, Written,
 };
 use sidereal_protocol::headers::names as headers;
 
@@ -136,7 +136,7 @@ fn read(
     item: &Addressed<'_>,
     name: &ItemName,
 ) -> Result<Reply> {
-    let partition = item.container.partition_at(&name.place);
+    let partition = &item.container.partition_at(&name.place);
     account.admit(item.container, partition, incoming.now)?;
     let conditions = incoming.conditions()?;
     let (lsn, outcome) = {
@@ -223,18 +223,20 @@ fn write(
     decide: impl FnOnce(&mut Transaction<'_>) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
     let partition = container.partition_at(&name.place);
-    account.admit(container, partition, incoming.now)?;
+    account.admit(container, &partition, incoming.now)?;
     let definition = container.definition();
-    let place = account.write_place(incoming, partition)?;
-    let (outcome, lsn) = container.transact(partition, &definition, &place, decide);
-    let progress = Progress { incoming, container, partition, lsn };
-    match outcome {
+    let at = account.write_place(incoming, &partition)?;
+    let Decided { decision, partition, lsn } =
+        container.transact(&name.place, &definition, &at, decide);
+    let progress = Progress { incoming, container, partition: &partition, lsn };
+    match decision {
         Ok(written) => {
-            account.spend(partition, incoming.now, written.charge);
-            Ok(progress.stamp(answer(&written)).without_body(incoming.typed().prefers_minimal()?))
+            account.spend(&partition, incoming.now, written.charge);
+            let minimal = incoming.typed().prefers_minimal()?;
+            Ok(progress.stamp(answer(&written)).without_body(minimal))
         }
         Err(refusal) => {
-            account.spend(partition, incoming.now, crate::charge::MINIMUM);
+            account.spend(&partition, incoming.now, crate::charge::MINIMUM);
             progress.refuse(refusal)
         }
     }

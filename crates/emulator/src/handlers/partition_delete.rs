@@ -5,13 +5,13 @@ use sidereal_protocol::{CosmosStatus, ResourceLink};
 
 use super::items::Progress;
 use super::target::Target;
-use super::{intended_container, required_key, unsupported};
+use super::{intended_container, place_of, required_key, unsupported};
 use crate::account::Account;
 use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{ItemName, Position, WriteCondition};
+use crate::store::{Decided, ItemName, Position, WriteCondition};
 
 /// `POST …/operations/partitionkeydelete`.
 ///
@@ -31,14 +31,16 @@ pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -
     };
     account.admit(&container, &slice.partition, incoming.now)?;
     let place = account.write_place(incoming, &slice.partition)?;
-    let (done, lsn) = container.transact(&slice.partition, &definition, &place, |transaction| {
-        let items = slice.items(transaction.replica(), Position::Start, incoming.now.seconds());
-        let names: Vec<ItemName> = items.map(|item| item.name()).collect();
-        let unconditional = WriteCondition::default();
-        names.iter().try_for_each(|name| transaction.delete(name, &unconditional).map(drop))
-    });
-    done?;
-    account.spend(&slice.partition, incoming.now, charge::MINIMUM);
-    let progress = Progress { incoming, container: &container, partition: &slice.partition, lsn };
+    let at = place_of(&definition, &key)?;
+    let Decided { decision, partition, lsn } =
+        container.transact(&at, &definition, &place, |transaction| {
+            let items = slice.items(transaction.replica(), Position::Start, incoming.now.seconds());
+            let names: Vec<ItemName> = items.map(|item| item.name()).collect();
+            let unconditional = WriteCondition::default();
+            names.iter().try_for_each(|name| transaction.delete(name, &unconditional).map(drop))
+        });
+    decision?;
+    account.spend(&partition, incoming.now, charge::MINIMUM);
+    let progress = Progress { incoming, container: &container, partition: &partition, lsn };
     Ok(progress.stamp(Reply::empty(CosmosStatus::OK)))
 }

@@ -120,16 +120,17 @@ fn serve(
         return Ok(Page::new(None).into_reply(container.rid));
     };
     let token = incoming.typed().continuation()?;
-    let mut from = match token {
+    let given = match token {
         Some(token) => Continuation::from_token(token)?,
         None => Continuation::start_of(first.partition.id.as_str()),
     };
-    let begin = slices.iter().position(|slice| slice.partition.id.as_str() == from.range);
+    let begin = slices.iter().position(|slice| slice.partition.descends_from(&given.range));
     let begin = begin.ok_or_else(|| {
         ServiceError::bad_header(headers::CONTINUATION.as_str(), token.unwrap_or_default())
     })?;
     let page = Page::new(incoming.max_item_count()?);
     let mut serving = Serving { incoming, started: Instant::now(), page, looked_at: 0 };
+    let mut from = given.for_partition(&slices[begin].partition);
     let (mut next, mut last) = (None, (first, 0));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
         account.admit(container, &slice.partition, incoming.now)?;
@@ -139,7 +140,7 @@ fn serve(
         last = (slice, lsn);
         next = serving.fill(slice, &replica, &from, query)?;
         let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
-        from = Continuation::start_of(following.partition.id.as_str());
+        from = from.for_partition(&following.partition);
         if serving.page.is_full() {
             next = Some(from);
             break;
@@ -269,12 +270,12 @@ impl Serving<'_> {
                 (0_u64..).zip(&rows).skip(usize::try_from(skip).unwrap_or(usize::MAX))
             {
                 if !self.page.offer(row) {
-                    let at = order.place_of(item, index, &from.range);
+                    let at = order.place_of(item, index, from);
                     return Ok(Some(if index == 0 { last } else { at }));
                 }
             }
             skip = 0;
-            last = order.place_of(item, 0, &from.range);
+            last = order.place_of(item, 0, from);
         }
         Ok(None)
     }

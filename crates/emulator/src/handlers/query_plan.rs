@@ -50,7 +50,7 @@ pub(super) fn narrow(
     if let [window] = windows.as_slice()
         && is_one_key(&plan)
     {
-        let partition = container.partition_at(window.min()).clone();
+        let partition = container.partition_at(window.min());
         return Ok(Target::Range(Slice::whole(partition)));
     }
     if !incoming.typed().enables_cross_partition_query()? {

@@ -6,7 +6,7 @@ use sidereal_protocol::{CosmosStatus, Etag, ResourceLink};
 
 use super::{container_of, unsupported};
 use crate::account::Account;
-use crate::error::{Result, ServiceError};
+use crate::error::Result;
 use crate::reply::Reply;
 use crate::request::Incoming;
 use crate::store::{Container, Partition};
@@ -18,22 +18,19 @@ pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) 
         return unsupported(&incoming.method);
     }
     let container = container_of(account, link)?;
-    let etag = topology_etag(&container)?;
-    if incoming.typed().if_none_match()?.is_some_and(|seen| seen.matches(&etag)) {
+    let layout = container.layout();
+    let etag = Etag::new(format!("\"{}\"", layout.generation()))?;
+    let seen = incoming.typed().if_none_match()?;
+    if seen.as_ref().is_some_and(|seen| seen.matches(&etag)) {
         return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED).with_etag(&etag));
     }
-    let ranges = container
-        .partitions()
-        .iter()
-        .map(|partition| resource(incoming, &container, partition, &etag));
-    let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges.collect());
+    // A cursor of ours gets what came after it; any other reader gets everything.
+    let after: u64 =
+        seen.and_then(|seen| seen.as_str().trim_matches('"').parse().ok()).unwrap_or(0);
+    let ranges = layout.partitions().iter().filter(|partition| partition.generation > after);
+    let ranges = ranges.map(|partition| resource(incoming, &container, partition, &etag)).collect();
+    let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges);
     Ok(reply.with_etag(&etag).with(headers::OWNER_FULL_NAME, container.full_name()))
-}
-
-/// Changes with the number of ranges ever made, so that a cursor tells what its holder has seen.
-fn topology_etag(container: &Container) -> Result<Etag> {
-    Etag::new(format!("\"{}\"", container.partitions().len()))
-        .map_err(|error| ServiceError::bad_request(error.to_string()))
 }
 
 fn resource(
@@ -58,7 +55,7 @@ fn resource(
         "_self": format!("{}pkranges/{rid}/", container.link),
         "throughputFraction": 1.0 / container.partitions().len() as f64,
         "status": "online",
-        "parents": [],
+        "parents": partition.parents,
         "_ts": container.created_at,
         "lsn": incoming.view(partition).lsn(),
     })

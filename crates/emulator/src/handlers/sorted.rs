@@ -66,14 +66,9 @@ impl SortOrder {
     }
 
     /// Where a page ended: after a document, or within its rows.
-    pub(super) fn place_of(&self, item: &Item, given: u64, range: &str) -> Continuation {
+    pub(super) fn place_of(&self, item: &Item, given: u64, from: &Continuation) -> Continuation {
         let keys = self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect();
-        Continuation {
-            ordinal: Some(item.ordinal),
-            given,
-            keys: Some(keys),
-            ..Continuation::start_of(range)
-        }
+        Continuation { ordinal: Some(item.ordinal), given, keys: Some(keys), ..from.clone() }
     }
 
     fn is_before(&self, row: &Keyed<'_>, boundary: &Boundary) -> bool {

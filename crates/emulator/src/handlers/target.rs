@@ -10,7 +10,7 @@ use super::key_refused;
 use crate::account::Account;
 use crate::error::{Result, ServiceError};
 use crate::request::Incoming;
-use crate::store::{Container, Definition, Item, Partition, Position, Replica};
+use crate::store::{Container, Definition, Item, Named, Partition, Position, Replica};
 use sidereal_protocol::headers::names as headers;
 
 /// What a request is addressed to.
@@ -47,8 +47,12 @@ impl Target {
         if let Some(id) = incoming.typed().text(&headers::PARTITION_KEY_RANGE_ID)? {
             // Some clients put the container's RID before the id.
             let id = id.rsplit(',').next().unwrap_or(id);
-            let partition = container.partition(id).ok_or_else(range_gone)?;
-            return Ok(Self::Range(Slice { partition: partition.clone(), window, key: None }));
+            let partition = match container.layout().named(id, incoming.now) {
+                Named::There(partition) => partition,
+                Named::Changing => return Err(range_changing()),
+                Named::Gone => return Err(range_gone()),
+            };
+            return Ok(Self::Range(Slice { partition, window, key: None }));
         }
         if let Some(key) = incoming.partition_key()? {
             return Self::of_key(&key, container, definition);
@@ -69,7 +73,7 @@ impl Target {
         if key.components().len() < definition.key.paths().len() {
             return Ok(Self::Window(slices(container, &window)));
         }
-        let partition = container.partition_at(window.min()).clone();
+        let partition = container.partition_at(window.min());
         Ok(Self::Key(Slice { partition, window: Some(window), key: Some(key.clone()) }))
     }
 
@@ -128,8 +132,10 @@ pub(super) fn check_session(
         let cut_off = version_of(seen).is_some_and(|version| version < incoming.topology.version);
         !cut_off && seen.global_lsn() > i64::try_from(lsn).unwrap_or(i64::MAX)
     };
-    match token.range(partition.id.as_str()) {
-        Some(seen) if behind(seen) => Err(ServiceError::new(
+    // A range that came from others is as far as they were.
+    let parents = partition.parents.iter().map(sidereal_protocol::PartitionKeyRangeId::as_str);
+    match token.inherited(partition.id.as_str(), parents) {
+        Some(seen) if behind(&seen) => Err(ServiceError::new(
             CosmosStatus::READ_SESSION_NOT_AVAILABLE,
             "The read session is not available for the input session token.",
         )),
@@ -143,6 +149,13 @@ fn version_of(seen: &PartitionSessionToken) -> Option<i64> {
         PartitionSessionToken::Vector(vector) => Some(vector.version()),
         PartitionSessionToken::Simple { .. } => None,
     }
+}
+
+fn range_changing() -> ServiceError {
+    ServiceError::new(
+        CosmosStatus::COMPLETING_SPLIT_OR_MERGE,
+        "The requested partition key range is being split or merged: read the partition key ranges again.",
+    )
 }
 
 fn range_gone() -> ServiceError {

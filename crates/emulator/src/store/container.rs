@@ -5,11 +5,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use serde_json::{Map, Value, json};
 use sidereal_protocol::{
-    EffectivePartitionKey, Etag, PartitionKeyDefinition, PartitionKeyPath, PartitionKeyRangeId,
-    ResourceType, Rid, check_id,
+    EffectivePartitionKey, Etag, PartitionKeyDefinition, PartitionKeyPath, ResourceType, Rid,
+    check_id,
 };
 
-use super::{IndexPolicy, Lag, Partition, Rules, Transaction, UniqueKeys};
+use super::{IndexPolicy, Lag, Layout, Partition, Rules, Transaction, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::regions::Topology;
 
@@ -25,7 +25,7 @@ pub(crate) struct Container {
     /// Seconds since the epoch.
     pub(crate) created_at: u64,
     definition: RwLock<Arc<Definition>>,
-    partitions: Vec<Arc<Partition>>,
+    layout: RwLock<Arc<Layout>>,
     ordinals: AtomicU64,
     versions: AtomicU64,
 }
@@ -52,6 +52,14 @@ pub(crate) struct WritePlace<'a> {
     pub(crate) lag: Lag,
 }
 
+/// What was decided, where, and how far that partition has come.
+#[derive(Debug)]
+pub(crate) struct Decided<T, E> {
+    pub(crate) decision: Result<T, E>,
+    pub(crate) partition: Arc<Partition>,
+    pub(crate) lsn: u64,
+}
+
 /// The most unique keys a container can have.
 const UNIQUE_KEY_LIMIT: usize = 10;
 
@@ -63,14 +71,7 @@ impl Container {
         partitions: u32,
         regions: usize,
     ) -> Self {
-        let ranges = definition.key.even_ranges(partitions);
-        let partitions = (0_u32..)
-            .zip(ranges)
-            .map(|(number, range)| {
-                let id = PartitionKeyRangeId::from(number);
-                Arc::new(Partition::new(id, range, &definition.unique_keys, regions))
-            })
-            .collect();
+        let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, regions);
         Self {
             rid,
             id: definition.id().into(),
@@ -78,7 +79,7 @@ impl Container {
             created_at: definition.changed_at,
             database: database.0,
             definition: RwLock::new(Arc::new(definition)),
-            partitions,
+            layout: RwLock::new(Arc::new(layout)),
             ordinals: AtomicU64::new(1),
             versions: AtomicU64::new(1),
         }
@@ -106,19 +107,29 @@ impl Container {
         Ok(())
     }
 
-    pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
-        &self.partitions
+    /// How the key space is divided now.
+    pub(crate) fn layout(&self) -> Arc<Layout> {
+        self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The partition that a place in the key space belongs to.
-    pub(crate) fn partition_at(&self, place: &EffectivePartitionKey) -> &Arc<Partition> {
-        let after = self.partitions.partition_point(|partition| partition.range.min() <= place);
-        // The first partition begins at the lowest place, so there is always one at or before.
-        &self.partitions[after.saturating_sub(1)]
+    pub(crate) fn partitions(&self) -> Arc<[Arc<Partition>]> {
+        self.layout().partitions().clone()
     }
 
-    pub(crate) fn partition(&self, id: &str) -> Option<&Arc<Partition>> {
-        self.partitions.iter().find(|partition| partition.id.as_str() == id)
+    /// The partition that a place in the key space belongs to now.
+    pub(crate) fn partition_at(&self, place: &EffectivePartitionKey) -> Arc<Partition> {
+        self.layout().at(place).clone()
+    }
+
+    /// Replaces the layout by what `change` makes of it, or leaves it where `change` refuses.
+    pub(crate) fn change_layout<T>(
+        &self,
+        change: impl FnOnce(&Layout) -> Result<(Layout, T), String>,
+    ) -> Result<T, String> {
+        let mut current = self.layout.write().unwrap_or_else(PoisonError::into_inner);
+        let (next, answer) = change(&current)?;
+        *current = Arc::new(next);
+        Ok(answer)
     }
 
     /// What the container says about its items.
@@ -134,26 +145,39 @@ impl Container {
         }
     }
 
-    /// Decides on writes to one partition and commits them as one entry, or, where `decide` refuses,
-    /// nothing. Answers with the decision and the partition's last sequence number.
+    /// Decides on writes to the partition of a place and commits them as one entry, or, where `decide`
+    /// refuses, nothing.
     pub(crate) fn transact<T, E>(
         &self,
-        partition: &Partition,
+        place: &EffectivePartitionKey,
         definition: &Definition,
         at: &WritePlace<'_>,
         decide: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
-    ) -> (Result<T, E>, u64) {
+    ) -> Decided<T, E> {
         let &WritePlace { region, topology, now, lag } = at;
-        let mut state = partition.write();
-        // A region that has just become the writer has everything before it writes.
-        state.complete(region);
-        state.expire(region, now);
-        let mut transaction = Transaction::new(state.replica(region), self.rules(definition, now));
-        let decision = decide(&mut transaction);
-        let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
-        state.commit(region, changes, now);
-        state.keep_within(lag, topology);
-        (decision, state.replica(region).lsn())
+        loop {
+            let partition = self.partition_at(place);
+            let mut state = partition.write();
+            // A split or merge got in between: the layout has another partition for the place by now, or
+            // will as soon as it is replaced.
+            if state.is_retired() {
+                drop(state);
+                std::thread::yield_now();
+                continue;
+            }
+            // A region that has just become the writer has everything before it writes.
+            state.complete(region);
+            state.expire(region, now);
+            let mut transaction =
+                Transaction::new(state.replica(region), self.rules(definition, now));
+            let decision = decide(&mut transaction);
+            let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
+            state.commit(region, changes, now);
+            state.keep_within(lag, topology);
+            let lsn = state.replica(region).lsn();
+            drop(state);
+            return Decided { decision, partition, lsn };
+        }
     }
 
     /// The container as clients see it.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sidereal_protocol::EffectivePartitionKeyRange;
+
 use super::Item;
 use crate::clock::Timestamp;
 
@@ -24,11 +26,23 @@ pub(crate) enum Change {
 }
 
 impl Entry {
+    /// What of it concerns a part of the key space; its number stays, also where nothing does.
+    pub(crate) fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
+        let inside = |change: &&Change| range.contains(&change.item().place);
+        Self { changes: self.changes.iter().filter(inside).cloned().collect(), ..*self }
+    }
+
     /// The ids of the items that it touches.
     pub(crate) fn ids(&self) -> Vec<String> {
-        let id = |change: &Change| match change {
-            Change::Put { item, .. } | Change::Delete { item } => item.id.to_string(),
-        };
-        self.changes.iter().map(id).collect()
+        self.changes.iter().map(|change| change.item().id.to_string()).collect()
+    }
+}
+
+impl Change {
+    /// The item that it is about.
+    fn item(&self) -> &Item {
+        match self {
+            Self::Put { item, .. } | Self::Delete { item } => item,
+        }
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 use std::ops::Deref;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sidereal_protocol::{
     EffectivePartitionKeyRange, PartitionKeyRangeId, PartitionSessionToken, SessionToken,
@@ -23,6 +23,10 @@ use crate::throttle::Budget;
 pub(crate) struct Partition {
     pub(crate) id: PartitionKeyRangeId,
     pub(crate) range: EffectivePartitionKeyRange,
+    /// Every range that this one came from.
+    pub(crate) parents: Vec<PartitionKeyRangeId>,
+    /// The layout in which it first appeared.
+    pub(crate) generation: u64,
     state: RwLock<PartitionState>,
     pub(crate) budget: Budget,
 }
@@ -36,6 +40,8 @@ pub(crate) struct PartitionState {
     log: VecDeque<Entry>,
     /// The region that writes of this partition alone were moved to.
     home: Option<usize>,
+    /// Another partition, or two, took this one's place.
+    retired: bool,
 }
 
 /// One region's replica, under a read lock.
@@ -79,8 +85,72 @@ impl Partition {
         regions: usize,
     ) -> Self {
         let replicas = (0..regions).map(|_| Replica::new(unique_keys.clone())).collect();
-        let state = PartitionState { replicas, log: VecDeque::new(), home: None };
-        Self { id, range, state: RwLock::new(state), budget: Budget::default() }
+        let state = PartitionState { replicas, log: VecDeque::new(), home: None, retired: false };
+        Self::of_state(id, range, Vec::new(), 1, state)
+    }
+
+    fn of_state(
+        id: PartitionKeyRangeId,
+        range: EffectivePartitionKeyRange,
+        parents: Vec<PartitionKeyRangeId>,
+        generation: u64,
+        state: PartitionState,
+    ) -> Self {
+        Self {
+            id,
+            range,
+            parents,
+            generation,
+            state: RwLock::new(state),
+            budget: Budget::default(),
+        }
+    }
+
+    /// Retires the partition in favour of two halves, which go on with its sequence numbers: what was on
+    /// its way to a region is on its way to both.
+    pub(crate) fn split_into(
+        &self,
+        halves: [(PartitionKeyRangeId, EffectivePartitionKeyRange); 2],
+        generation: u64,
+    ) -> [Arc<Self>; 2] {
+        let mut state = self.write();
+        state.retired = true;
+        halves.map(|(id, range)| {
+            let part = state.restricted_to(&range);
+            Arc::new(Self::of_state(id, range, self.lineage(), generation, part))
+        })
+    }
+
+    /// Retires the partition and its right neighbour in favour of one. Every region has everything first,
+    /// for the two count differently.
+    pub(crate) fn merge_with(
+        &self,
+        right: &Self,
+        id: PartitionKeyRangeId,
+        generation: u64,
+    ) -> Result<Self, String> {
+        let range =
+            EffectivePartitionKeyRange::new(self.range.min().clone(), right.range.max().clone())
+                .map_err(|error| error.to_string())?;
+        let (mut first, mut second) = (self.write(), right.write());
+        if first.home != second.home {
+            return Err("the two ranges are written in different regions: move one of them first"
+                .to_owned());
+        }
+        let whole = first.merged_with(&mut second);
+        (first.retired, second.retired) = (true, true);
+        let parents = self.lineage().into_iter().chain(right.lineage()).collect();
+        Ok(Self::of_state(id, range, parents, generation, whole))
+    }
+
+    /// This partition and all that it came from.
+    fn lineage(&self) -> Vec<PartitionKeyRangeId> {
+        self.parents.iter().cloned().chain([self.id.clone()]).collect()
+    }
+
+    /// Whether this is the partition, or came from the partition, of that id.
+    pub(crate) fn descends_from(&self, id: &str) -> bool {
+        self.id.as_str() == id || self.parents.iter().any(|parent| parent.as_str() == id)
     }
 
     /// What a region has by now.
@@ -125,6 +195,29 @@ impl Partition {
 }
 
 impl PartitionState {
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired
+    }
+
+    fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
+        Self {
+            replicas: self.replicas.iter().map(|replica| replica.restricted_to(range)).collect(),
+            log: self.log.iter().map(|entry| entry.restricted_to(range)).collect(),
+            home: self.home,
+            retired: false,
+        }
+    }
+
+    fn merged_with(&mut self, other: &mut Self) -> Self {
+        for region in 0..self.replicas.len() {
+            self.complete(region);
+            other.complete(region);
+        }
+        let pairs = self.replicas.iter().zip(&other.replicas);
+        let replicas = pairs.map(|(left, right)| left.merged_with(right)).collect();
+        Self { replicas, log: VecDeque::new(), home: self.home, retired: false }
+    }
+
     pub(crate) fn replica(&self, region: usize) -> &Replica {
         &self.replicas[region]
     }

@@ -44,6 +44,25 @@ impl Replica {
         self.lsn
     }
 
+    /// The replica of a part of the key space, as far as this one has come.
+    pub(crate) fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
+        let mut part = Self { lsn: self.lsn, ..Self::new(self.unique_keys.clone()) };
+        for item in self.items.values().filter(|item| range.contains(&item.place)) {
+            part.insert(item);
+        }
+        part
+    }
+
+    /// The replica of two neighbouring parts, as far as the further one has come.
+    pub(crate) fn merged_with(&self, other: &Self) -> Self {
+        let mut whole = self.clone();
+        whole.lsn = self.lsn.max(other.lsn);
+        for item in other.items.values() {
+            whole.insert(item);
+        }
+        whole
+    }
+
     /// Applies the next entry of the log.
     pub(crate) fn apply(&mut self, entry: &Entry) {
         for change in &entry.changes {

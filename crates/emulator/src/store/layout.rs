@@ -1,0 +1,143 @@
+//! How a container's key space is divided among its partitions, and how that changes.
+//!
+//! A [`Layout`] is a value, replaced whole when a range splits or two merge. Children keep their parents'
+//! sequence numbers, so that session tokens and change-feed cursors of before go on after.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sidereal_protocol::{
+    EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKeyDefinition, PartitionKeyRangeId,
+};
+
+use super::{Partition, UniqueKeys};
+use crate::clock::Timestamp;
+
+/// The partitions of a container, in the order of the key space.
+#[derive(Clone, Debug)]
+pub(crate) struct Layout {
+    partitions: Arc<[Arc<Partition>]>,
+    /// Grows with every change; the cursor of the feed of ranges.
+    generation: u64,
+    next_number: u32,
+    /// The ranges that were, and when what took their place was complete.
+    gone: HashMap<PartitionKeyRangeId, Timestamp>,
+}
+
+/// A range that a request names by its id.
+#[derive(Clone, Debug)]
+pub(crate) enum Named {
+    There(Arc<Partition>),
+    /// It is being split or merged.
+    Changing,
+    Gone,
+}
+
+impl Layout {
+    /// The key space in so many equal ranges.
+    pub(crate) fn new(
+        key: &PartitionKeyDefinition,
+        partitions: u32,
+        unique_keys: &UniqueKeys,
+        regions: usize,
+    ) -> Self {
+        let ranges = key.even_ranges(partitions);
+        let partition = |(number, range): (u32, EffectivePartitionKeyRange)| {
+            Arc::new(Partition::new(PartitionKeyRangeId::from(number), range, unique_keys, regions))
+        };
+        let partitions: Arc<[Arc<Partition>]> = (0..).zip(ranges).map(partition).collect();
+        let next_number = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
+        Self { partitions, generation: 1, next_number, gone: HashMap::new() }
+    }
+
+    pub(crate) fn partitions(&self) -> &Arc<[Arc<Partition>]> {
+        &self.partitions
+    }
+
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// The partition that a place belongs to.
+    pub(crate) fn at(&self, place: &EffectivePartitionKey) -> &Arc<Partition> {
+        let after = self.partitions.partition_point(|partition| partition.range.min() <= place);
+        // The first partition begins at the lowest place, so there is always one at or before.
+        &self.partitions[after.saturating_sub(1)]
+    }
+
+    pub(crate) fn named(&self, id: &str, now: Timestamp) -> Named {
+        if let Some(partition) =
+            self.partitions.iter().find(|partition| partition.id.as_str() == id)
+        {
+            return Named::There(partition.clone());
+        }
+        match self.gone.get(id) {
+            Some(complete_at) if now < *complete_at => Named::Changing,
+            _ => Named::Gone,
+        }
+    }
+
+    /// The layout after a range was cut in two, and the ids of its halves.
+    pub(crate) fn split(
+        &self,
+        id: &str,
+        key: &PartitionKeyDefinition,
+        complete_at: Timestamp,
+    ) -> Result<(Self, [PartitionKeyRangeId; 2]), String> {
+        let index = self.index_of(id)?;
+        let parent = &self.partitions[index];
+        let cut = key.split_point(&parent.range).and_then(|point| parent.range.split_at(&point));
+        let (left, right) =
+            cut.ok_or_else(|| format!("the range {id} is too narrow to be split"))?;
+        let ids = [self.next_number, self.next_number + 1].map(PartitionKeyRangeId::from);
+        let generation = self.generation + 1;
+        let children =
+            parent.split_into([(ids[0].clone(), left), (ids[1].clone(), right)], generation);
+        let next = self.replaced(index..=index, children.to_vec(), complete_at);
+        Ok((Self { next_number: self.next_number + 2, ..next }, ids))
+    }
+
+    /// The layout after two neighbours became one, and the id of the whole.
+    pub(crate) fn merge(
+        &self,
+        left: &str,
+        right: &str,
+        complete_at: Timestamp,
+    ) -> Result<(Self, PartitionKeyRangeId), String> {
+        let (first, second) = (self.index_of(left)?, self.index_of(right)?);
+        if second != first + 1 {
+            return Err(format!("the ranges {left} and {right} are not neighbours in that order"));
+        }
+        let id = PartitionKeyRangeId::from(self.next_number);
+        let generation = self.generation + 1;
+        let whole =
+            self.partitions[first].merge_with(&self.partitions[second], id.clone(), generation)?;
+        let next = self.replaced(first..=second, vec![Arc::new(whole)], complete_at);
+        Ok((Self { next_number: self.next_number + 1, ..next }, id))
+    }
+
+    fn index_of(&self, id: &str) -> Result<usize, String> {
+        let index = self.partitions.iter().position(|partition| partition.id.as_str() == id);
+        index.ok_or_else(|| format!("there is no partition range {id}"))
+    }
+
+    fn replaced(
+        &self,
+        old: std::ops::RangeInclusive<usize>,
+        new: Vec<Arc<Partition>>,
+        complete_at: Timestamp,
+    ) -> Self {
+        let mut gone = self.gone.clone();
+        gone.extend(
+            self.partitions[old.clone()].iter().map(|parent| (parent.id.clone(), complete_at)),
+        );
+        let mut partitions = self.partitions.to_vec();
+        partitions.splice(old, new);
+        Self {
+            partitions: partitions.into(),
+            generation: self.generation + 1,
+            gone,
+            ..self.clone()
+        }
+    }
+}
