@@ -262,9 +262,12 @@ async fn a_shutdown_lets_the_request_in_flight_finish() {
         server.shutdown().await;
         let _ = done.send(()); // The test may have failed already.
     });
-    while TcpStream::connect(address).await.is_ok() {
-        tokio::task::yield_now().await;
-    }
+    let closed = async {
+        while TcpStream::connect(address).await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, closed).await.expect("the port is closed at once");
     assert!(is_done.try_recv().is_err(), "over while a request was in flight");
     stream.write_all(b"body").await.unwrap();
     let answer = read_to_end(&mut stream).await;
