@@ -49,6 +49,10 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
     pub(crate) replication_delay: Duration,
 
+    /// Tell clients to move the writes of a failing partition by themselves.
+    #[arg(long)]
+    pub(crate) partition_failover: bool,
+
     /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
     #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
     pub(crate) consistency: ConsistencyLevel,

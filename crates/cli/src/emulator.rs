@@ -47,6 +47,7 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         .address(arguments.address)
         .regions(arguments.regions.iter().cloned())
         .replication_delay(arguments.replication_delay)
+        .partition_failover(arguments.partition_failover)
         .consistency(arguments.consistency)
         .enforce_throughput(arguments.enforce_throughput)
         .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);

@@ -46,6 +46,13 @@ pub struct AccountOptions {
     pub replication_delay: Duration,
     /// Under bounded staleness, the most writes that a region may be behind.
     pub max_staleness: u64,
+    /// Whether clients are told to move the writes of a failing partition by themselves.
+    pub partition_failover: bool,
+    /// Whether clients are told not to hedge across regions.
+    pub hedging_suppressed: bool,
+    /// Whether thin-client locations are listed to clients that ask for them. Nothing speaks there yet:
+    /// their probe answers 503, so clients stay on this gateway.
+    pub thin_client: bool,
     /// Where the account gets its time from.
     pub clock: Arc<dyn Clock>,
 }
@@ -60,6 +67,9 @@ impl Default for AccountOptions {
             regions: vec![RegionName::from("South Central US")],
             replication_delay: Duration::ZERO,
             max_staleness: MAX_STALENESS,
+            partition_failover: false,
+            hedging_suppressed: false,
+            thin_client: false,
             clock: Arc::new(SystemClock),
         }
     }
@@ -194,6 +204,10 @@ impl Account {
         if incoming.uri.path() == PROBE {
             return Ok(Reply::empty(CosmosStatus::OK));
         }
+        if incoming.uri.path() == THIN_CLIENT_PROBE && self.options.thin_client {
+            let message = "Nothing speaks the thin client's protocol here.";
+            return Err(ServiceError::new(CosmosStatus::SERVICE_UNAVAILABLE, message));
+        }
         if incoming.topology.regions[incoming.region].removed {
             return Err(ServiceError::region_removed());
         }
@@ -230,6 +244,9 @@ impl Account {
 
 /// Answered without a signature: any answer means that the endpoint is alive.
 const PROBE: &str = "/probe";
+
+/// Where a client asks whether it may move to the thin client.
+const THIN_CLIENT_PROBE: &str = "/connectivity-probe";
 
 /// How the emulator names itself in error messages and headers.
 const AGENT: &str = concat!("sidereal-emulator/", env!("CARGO_PKG_VERSION"));

@@ -183,6 +183,13 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Whether clients are told to move the writes of a failing partition by themselves.
+    #[must_use]
+    pub fn partition_failover(mut self, enabled: bool) -> Self {
+        self.options.partition_failover = enabled;
+        self
+    }
+
     /// The account's consistency; session by default.
     #[must_use]
     pub fn consistency(mut self, consistency: ConsistencyLevel) -> Self {

@@ -184,6 +184,31 @@ fn a_removed_region_says_that_the_account_is_not_there() {
 }
 
 #[test]
+fn the_account_tells_clients_what_it_was_told_to_tell_them() {
+    let plain = Still::new(|_| {}).send(Method::GET, "/", &[], Value::Null).json();
+    assert_eq!(plain["enablePerPartitionFailoverBehavior"], false);
+    let still = Still::new(|options| {
+        options.partition_failover = true;
+        options.hedging_suppressed = true;
+        options.thin_client = true;
+    });
+    let asked =
+        still.send(Method::GET, "/", &[("x-ms-cosmos-use-thinclient", "true")], Value::Null).json();
+    assert_eq!(asked["enablePerPartitionFailoverBehavior"], true);
+    assert_eq!(asked["disableCrossRegionalHedging"], true);
+    assert!(asked["thinClientReadableLocations"].is_array());
+    assert!(
+        still
+            .send(Method::GET, "/", &[], Value::Null)
+            .json()
+            .get("thinClientReadableLocations")
+            .is_none()
+    );
+    let probe = http::Request::post("/connectivity-probe").body(bytes::Bytes::new()).unwrap();
+    assert_eq!(still.account.handle(probe).status(), 503);
+}
+
+#[test]
 fn strong_writes_are_everywhere_when_they_are_acknowledged() {
     let still = of_consistency(ConsistencyLevel::Strong);
     write_in(&still, WEST, "1");

@@ -24,7 +24,7 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
     let id = incoming.uri.host().unwrap_or("localhost");
     let policy =
         json!({ "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 });
-    let body = json!({
+    let mut body = json!({
         "_self": "",
         "id": id,
         "_rid": id,
@@ -36,13 +36,18 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "enableMultipleWriteLocations": false,
         "continuousBackupEnabled": false,
         "enableNRegionSynchronousCommit": false,
-        "enablePerPartitionFailoverBehavior": false,
+        "enablePerPartitionFailoverBehavior": options.partition_failover,
+        "disableCrossRegionalHedging": options.hedging_suppressed,
         "userReplicationPolicy": policy,
         "userConsistencyPolicy": { "defaultConsistencyLevel": options.consistency.to_string() },
         "systemReplicationPolicy": policy,
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE,
     });
+    if options.thin_client && incoming.typed().uses_thin_client()? {
+        body["thinClientWritableLocations"] = body["writableLocations"].clone();
+        body["thinClientReadableLocations"] = body["readableLocations"].clone();
+    }
     Ok(Reply::json(CosmosStatus::OK, &body))
 }
 
