@@ -3,7 +3,7 @@
 //!
 //! The generated code names `::sidereal_driver::options::layering`, where the run-time half lives:
 //! parsing of environment values, the layers, and the table that tells where a value came from. This
-//! crate holds syntax only: [`parse`] reads the attributes into a `Group`, and one module writes each
+//! crate holds syntax only: `parse` reads the attributes into a `Group`, and one module writes each
 //! thing that is generated from it.
 
 mod builder;
