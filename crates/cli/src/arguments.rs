@@ -45,7 +45,11 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "South Central US")]
     pub(crate) regions: Vec<RegionName>,
 
-    /// How far the regions that only read are behind, such as 20ms or 2s.
+    /// Let every region accept writes.
+    #[arg(long)]
+    pub(crate) multi_write: bool,
+
+    /// How far the other regions are behind the one that writes, such as 20ms or 2s.
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
     pub(crate) replication_delay: Duration,
 

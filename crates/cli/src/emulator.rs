@@ -46,6 +46,7 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         .port(arguments.port)
         .address(arguments.address)
         .regions(arguments.regions.iter().cloned())
+        .multi_write(arguments.multi_write)
         .replication_delay(arguments.replication_delay)
         .partition_failover(arguments.partition_failover)
         .consistency(arguments.consistency)

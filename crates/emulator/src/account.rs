@@ -42,6 +42,8 @@ pub struct AccountOptions {
     pub enforce_throughput: bool,
     /// The account's regions; the first accepts writes.
     pub regions: Vec<RegionName>,
+    /// Whether every region accepts writes.
+    pub multi_write: bool,
     /// How far behind a region's replicas are.
     pub replication_delay: Duration,
     /// Under bounded staleness, the most writes that a region may be behind.
@@ -65,6 +67,7 @@ impl Default for AccountOptions {
             partitions: None,
             enforce_throughput: false,
             regions: vec![RegionName::from("South Central US")],
+            multi_write: false,
             replication_delay: Duration::ZERO,
             max_staleness: MAX_STALENESS,
             partition_failover: false,
@@ -100,7 +103,7 @@ impl Account {
     /// An empty account.
     #[must_use]
     pub fn new(options: AccountOptions) -> Self {
-        let mut topology = Topology::new(&options.regions);
+        let mut topology = Topology::new(&options.regions, options.multi_write);
         for region in &mut topology.regions {
             region.replication.delay = options.replication_delay;
         }
@@ -188,7 +191,9 @@ impl Account {
         incoming: &'a Incoming,
         partition: &Partition,
     ) -> Result<WritePlace<'a>> {
-        if partition.writer(&incoming.topology, incoming.now) != incoming.region {
+        let tentative =
+            incoming.topology.multi_write && incoming.typed().allows_tentative_writes()?;
+        if !tentative && partition.writer(&incoming.topology, incoming.now) != incoming.region {
             return Err(ServiceError::write_forbidden());
         }
         let lag = match self.options.consistency {

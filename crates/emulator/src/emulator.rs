@@ -176,6 +176,13 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Whether every region accepts writes; only the first one does by default.
+    #[must_use]
+    pub fn multi_write(mut self, enabled: bool) -> Self {
+        self.options.multi_write = enabled;
+        self
+    }
+
     /// How far the regions that only read are behind; not at all by default.
     #[must_use]
     pub fn replication_delay(mut self, delay: Duration) -> Self {

@@ -9,6 +9,7 @@ use std::time::Duration;
 use sidereal_protocol::RegionName;
 
 use crate::clock::Timestamp;
+use crate::store::RegionCount;
 
 /// What the account knows of its regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,6 +18,8 @@ pub(crate) struct Topology {
     /// The region that accepts writes, or will when the handover is over.
     write: usize,
     handover: Option<Handover>,
+    /// Every region accepts writes.
+    pub(crate) multi_write: bool,
     /// Part of session tokens; grows when history is cut off.
     pub(crate) version: i64,
 }
@@ -54,7 +57,7 @@ pub(crate) const OVERLAP: Duration = Duration::from_secs(16);
 
 impl Topology {
     /// Regions in the order of their names; the first accepts writes.
-    pub(crate) fn new(names: &[RegionName]) -> Self {
+    pub(crate) fn new(names: &[RegionName], multi_write: bool) -> Self {
         let region = |name: &RegionName| Region {
             name: name.clone(),
             port: None,
@@ -62,14 +65,26 @@ impl Topology {
             removed: false,
             replication: Replication::default(),
         };
-        Self { regions: names.iter().map(region).collect(), write: 0, handover: None, version: 1 }
+        Self {
+            regions: names.iter().map(region).collect(),
+            write: 0,
+            handover: None,
+            multi_write,
+            version: 1,
+        }
     }
 
     pub(crate) fn index_of(&self, name: &RegionName) -> Option<usize> {
         self.regions.iter().position(|region| region.name == *name && !region.removed)
     }
 
-    /// The one region that accepts writes now.
+    /// What a new partition needs to know.
+    pub(crate) fn replication(&self) -> RegionCount {
+        RegionCount { regions: self.regions.len(), multi_write: self.multi_write }
+    }
+
+    /// The one region that accepts writes now; in a multi-write account, the one that accepts them from
+    /// clients that do not know of the others.
     pub(crate) fn writer(&self, now: Timestamp) -> usize {
         match self.handover {
             Some(handover) if now < handover.switches_at => handover.from,
@@ -79,6 +94,9 @@ impl Topology {
 
     /// The regions listed as writable: both, while a handover lasts.
     pub(crate) fn writable(&self, now: Timestamp) -> Vec<usize> {
+        if self.multi_write {
+            return self.readable();
+        }
         let old =
             self.handover.filter(|handover| now < handover.ends_at).map(|handover| handover.from);
         std::iter::once(self.write).chain(old).collect()
@@ -145,7 +163,7 @@ mod tests {
     const START: Timestamp = Timestamp::from_millis(1_000_000);
 
     fn three() -> Topology {
-        Topology::new(&["West US", "East US", "North Europe"].map(RegionName::from))
+        Topology::new(&["West US", "East US", "North Europe"].map(RegionName::from), false)
     }
 
     #[test]

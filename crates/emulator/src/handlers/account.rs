@@ -33,7 +33,7 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "_dbs": "//dbs/",
         "writableLocations": locations(topology.writable(incoming.now)),
         "readableLocations": locations(topology.readable()),
-        "enableMultipleWriteLocations": false,
+        "enableMultipleWriteLocations": topology.multi_write,
         "continuousBackupEnabled": false,
         "enableNRegionSynchronousCommit": false,
         "enablePerPartitionFailoverBehavior": options.partition_failover,

@@ -17,7 +17,7 @@ use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
 use crate::store::{
-    Container, Definition, ItemName, Outcome, Partition, Transaction, WriteCondition, Written,
+    Container, Definition, ItemName, Outcome, Partition, Seen, Transaction, WriteCondition, Written,
 };
 use sidereal_protocol::headers::names as headers;
 
@@ -65,7 +65,7 @@ impl Batch<'_> {
         let failed = decided.decision.is_err();
         let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, results, &decided.partition, decided.lsn)
+        self.answer(status, results, &decided.partition, decided.seen)
     }
 
     /// Each operation for itself, under the key it names.
@@ -86,10 +86,10 @@ impl Batch<'_> {
             });
         }
         let partition = addressed.unwrap_or_else(|| self.container.partitions()[0].clone());
-        let lsn = self.incoming.view(&partition).lsn();
+        let seen = Seen::of(&self.incoming.view(&partition));
         let failed = fates.iter().any(Result::is_err);
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, self.results(&fates), &partition, lsn)
+        self.answer(status, self.results(&fates), &partition, seen)
     }
 
     /// One operation of a bulk request, as a transaction of its own.
@@ -203,7 +203,7 @@ impl Batch<'_> {
         status: CosmosStatus,
         mut results: Vec<BatchResult>,
         partition: &Arc<Partition>,
-        lsn: u64,
+        seen: Seen,
     ) -> Result<Reply> {
         let charge: f64 = results.iter().map(|result| result.request_charge).sum();
         if self.incoming.typed().is_batch_atomic()? {
@@ -214,7 +214,7 @@ impl Batch<'_> {
         }
         let body = serde_json::to_vec(&results).unwrap_or_default();
         let progress =
-            Progress { incoming: self.incoming, container: self.container, partition, lsn };
+            Progress { incoming: self.incoming, container: self.container, partition, seen };
         let reply = Reply::bytes(status, body.into()).charged(charge.max(charge::MINIMUM));
         Ok(progress.stamp(reply).with(headers::ITEM_COUNT, results.len()))
     }

@@ -16,7 +16,7 @@ use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{Container, Item, Replica};
+use crate::store::{Container, Item, Replica, Seen};
 use sidereal_protocol::headers::names as headers;
 
 /// Items of a page where the client names no number.
@@ -42,11 +42,12 @@ pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container
     };
     account.admit(container, &slice.partition, incoming.now)?;
     let replica = incoming.view(&slice.partition);
-    check_session(account, incoming, &slice.partition, replica.lsn())?;
+    let seen = Seen::of(&replica);
+    check_session(account, incoming, &slice.partition, &seen)?;
     let page = Page::read(incoming, slice, &replica)?;
     drop(replica);
     account.spend(&slice.partition, incoming.now, page.charge);
-    let progress = Progress { incoming, container, partition: &slice.partition, lsn: page.lsn };
+    let progress = Progress { incoming, container, partition: &slice.partition, seen };
     Ok(progress.stamp(page.into_reply(incoming, container)?))
 }
 
@@ -54,7 +55,6 @@ pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container
 struct Page {
     items: Vec<Arc<Item>>,
     cursor: u64,
-    lsn: u64,
     charge: f64,
 }
 
@@ -80,7 +80,7 @@ impl Page {
             items.push(item.clone());
         }
         let charge = items.iter().map(|item| charge::read(item.size())).sum::<f64>();
-        Ok(Self { items, cursor, lsn, charge: charge.max(charge::MINIMUM) })
+        Ok(Self { items, cursor, charge: charge.max(charge::MINIMUM) })
     }
 
     fn into_reply(self, incoming: &Incoming, container: &Container) -> Result<Reply> {

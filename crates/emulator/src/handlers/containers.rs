@@ -67,7 +67,7 @@ fn create(account: &Account, incoming: &Incoming, database: &Database) -> Result
     let partitions = account.options().partitions.unwrap_or(by_throughput);
     let container = account
         .catalog()
-        .create_container(database, definition, partitions, incoming.topology.regions.len())
+        .create_container(database, definition, partitions, incoming.topology.replication())
         .map_err(|_| ServiceError::conflict())?;
     if let Some(own) = own {
         account.catalog().create_offer(container.rid, container.link.clone(), own, incoming.now);

@@ -20,7 +20,7 @@ use crate::reply::Reply;
 use crate::request::{Incoming, parse_json};
 use crate::store::{
     Container, Decided, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf,
-    Refusal, Transaction, WriteCondition, Written,
+    Refusal, Seen, Transaction, WriteCondition, Written,
 };
 use sidereal_protocol::headers::names as headers;
 
@@ -139,14 +139,14 @@ fn read(
     let partition = &item.container.partition_at(&name.place);
     account.admit(item.container, partition, incoming.now)?;
     let conditions = incoming.conditions()?;
-    let (lsn, outcome) = {
+    let (seen, outcome) = {
         let replica = incoming.view(partition);
         let rules = item.container.rules(item.definition, incoming.now);
         let transaction = Transaction::new(&replica, rules);
-        (replica.lsn(), transaction.read(name, &conditions))
+        (Seen::of(&replica), transaction.read(name, &conditions))
     };
-    check_session(account, incoming, partition, lsn)?;
-    let progress = Progress { incoming, container: item.container, partition, lsn };
+    check_session(account, incoming, partition, &seen)?;
+    let progress = Progress { incoming, container: item.container, partition, seen };
     match outcome {
         Ok(read) => {
             account.spend(partition, incoming.now, read.charge);
@@ -226,9 +226,9 @@ fn write(
     account.admit(container, &partition, incoming.now)?;
     let definition = container.definition();
     let at = account.write_place(incoming, &partition)?;
-    let Decided { decision, partition, lsn } =
+    let Decided { decision, partition, seen } =
         container.transact(&name.place, &definition, &at, decide);
-    let progress = Progress { incoming, container, partition: &partition, lsn };
+    let progress = Progress { incoming, container, partition: &partition, seen };
     match decision {
         Ok(written) => {
             account.spend(&partition, incoming.now, written.charge);
@@ -254,23 +254,23 @@ fn answer(written: &Written) -> Reply {
 }
 
 /// Where in a partition's history an answer stands.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(super) struct Progress<'a> {
     pub(super) incoming: &'a Incoming,
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
-    pub(super) lsn: u64,
+    pub(super) seen: Seen,
 }
 
 impl Progress<'_> {
     /// Adds the headers that say which partition answered and how far it had come.
     pub(super) fn stamp(&self, reply: Reply) -> Reply {
-        let Self { incoming, container, partition, lsn } = self;
+        let Self { incoming, container, partition, seen } = self;
         let version = incoming.topology.version;
         reply
-            .with(headers::SESSION_TOKEN, partition.session_token(version, *lsn))
-            .with(headers::LSN, lsn)
-            .with(headers::GLOBAL_COMMITTED_LSN, lsn)
+            .with(headers::SESSION_TOKEN, partition.session_token(version, seen))
+            .with(headers::LSN, seen.lsn)
+            .with(headers::GLOBAL_COMMITTED_LSN, seen.lsn)
             .with(headers::PARTITION_KEY_RANGE_ID, partition.id.as_str())
             .with(headers::OWNER_FULL_NAME, container.full_name())
             .with(headers::OWNER_ID, container.rid)

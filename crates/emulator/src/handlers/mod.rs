@@ -81,7 +81,8 @@ fn check_consistency(account: &Account, incoming: &Incoming) -> Result<()> {
 /// Databases, containers and offers are written where the account writes.
 fn check_metadata_write(incoming: &Incoming, path: &RequestPath) -> Result<()> {
     let reads = incoming.method == Method::GET || is_query(incoming)?;
-    let at_writer = incoming.region == incoming.topology.writer(incoming.now);
+    let at_writer =
+        incoming.topology.multi_write || incoming.region == incoming.topology.writer(incoming.now);
     if path.kind().is_metadata() && !reads && !at_writer {
         return Err(ServiceError::write_forbidden());
     }
@@ -108,7 +109,7 @@ fn database_of(account: &Account, link: &ResourceLink) -> Option<Arc<Database>> 
 }
 
 /// The container of a link, together with its database; missing ones are errors about the owner.
-fn container_of(account: &Account, link: &ResourceLink) -> Result<Arc<Container>> {
+pub(crate) fn container_of(account: &Account, link: &ResourceLink) -> Result<Arc<Container>> {
     let database = database_of(account, link).ok_or_else(ServiceError::owner_not_found)?;
     find_container(&database, link).ok_or_else(ServiceError::owner_not_found)
 }
@@ -145,7 +146,10 @@ fn required_key(incoming: &Incoming) -> Result<PartitionKey> {
 }
 
 /// Where a complete partition key falls.
-fn place_of(definition: &Definition, key: &PartitionKey) -> Result<EffectivePartitionKey> {
+pub(crate) fn place_of(
+    definition: &Definition,
+    key: &PartitionKey,
+) -> Result<EffectivePartitionKey> {
     definition.key.effective_key(key).map_err(key_refused)
 }
 

@@ -32,7 +32,7 @@ pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -
     account.admit(&container, &slice.partition, incoming.now)?;
     let place = account.write_place(incoming, &slice.partition)?;
     let at = place_of(&definition, &key)?;
-    let Decided { decision, partition, lsn } =
+    let Decided { decision, partition, seen } =
         container.transact(&at, &definition, &place, |transaction| {
             let items = slice.items(transaction.replica(), Position::Start, incoming.now.seconds());
             let names: Vec<ItemName> = items.map(|item| item.name()).collect();
@@ -41,6 +41,6 @@ pub(super) fn run(account: &Account, incoming: &Incoming, link: &ResourceLink) -
         });
     decision?;
     account.spend(&partition, incoming.now, charge::MINIMUM);
-    let progress = Progress { incoming, container: &container, partition: &partition, lsn };
+    let progress = Progress { incoming, container: &container, partition: &partition, seen };
     Ok(progress.stamp(Reply::empty(CosmosStatus::OK)))
 }

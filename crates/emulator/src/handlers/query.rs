@@ -25,7 +25,7 @@ use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::Incoming;
-use crate::store::{Container, Definition, OrderByRefusal, Position, Replica};
+use crate::store::{Container, Definition, OrderByRefusal, Position, Replica, Seen};
 
 /// `POST …/docs` with a query.
 pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
@@ -131,13 +131,13 @@ fn serve(
     let page = Page::new(incoming.max_item_count()?);
     let mut serving = Serving { incoming, started: Instant::now(), page, looked_at: 0 };
     let mut from = given.for_partition(&slices[begin].partition);
-    let (mut next, mut last) = (None, (first, 0));
+    let (mut next, mut last) = (None, (first, None));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
         account.admit(container, &slice.partition, incoming.now)?;
         let replica = incoming.view(&slice.partition);
-        let lsn = replica.lsn();
-        check_session(account, incoming, &slice.partition, lsn)?;
-        last = (slice, lsn);
+        let seen = Seen::of(&replica);
+        check_session(account, incoming, &slice.partition, &seen)?;
+        last = (slice, Some(seen));
         next = serving.fill(slice, &replica, &from, query)?;
         let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
         from = from.for_partition(&following.partition);
@@ -148,7 +148,9 @@ fn serve(
     }
     let units = serving.charge(query.is_some(), token.is_none());
     account.spend(&last.0.partition, incoming.now, units);
-    let progress = Progress { incoming, container, partition: &last.0.partition, lsn: last.1 };
+    let (slice, seen) = last;
+    let Some(seen) = seen else { return Ok(Page::new(None).into_reply(container.rid)) };
+    let progress = Progress { incoming, container, partition: &slice.partition, seen };
     let reply = progress.stamp(serving.into_reply(container)?).charged(units);
     Ok(match next {
         Some(next) => reply.with(headers::CONTINUATION, next.to_token()),

@@ -10,7 +10,7 @@ use super::key_refused;
 use crate::account::Account;
 use crate::error::{Result, ServiceError};
 use crate::request::Incoming;
-use crate::store::{Container, Definition, Item, Named, Partition, Position, Replica};
+use crate::store::{Container, Definition, Item, Named, Partition, Position, Replica, Seen};
 use sidereal_protocol::headers::names as headers;
 
 /// What a request is addressed to.
@@ -121,21 +121,21 @@ pub(super) fn check_session(
     account: &Account,
     incoming: &Incoming,
     partition: &Partition,
-    lsn: u64,
+    seen: &Seen,
 ) -> Result<()> {
     let Some(token) = incoming.typed().session_token()? else { return Ok(()) };
     let level = incoming.typed().consistency_level()?.unwrap_or(account.options().consistency);
     if level != ConsistencyLevel::Session {
         return Ok(());
     }
-    let behind = |seen: &PartitionSessionToken| {
-        let cut_off = version_of(seen).is_some_and(|version| version < incoming.topology.version);
-        !cut_off && seen.global_lsn() > i64::try_from(lsn).unwrap_or(i64::MAX)
+    let behind = |token: &PartitionSessionToken| {
+        let cut_off = version_of(token).is_some_and(|version| version < incoming.topology.version);
+        !cut_off && !seen.covers(token)
     };
     // A range that came from others is as far as they were.
     let parents = partition.parents.iter().map(sidereal_protocol::PartitionKeyRangeId::as_str);
     match token.inherited(partition.id.as_str(), parents) {
-        Some(seen) if behind(&seen) => Err(ServiceError::new(
+        Some(token) if behind(&token) => Err(ServiceError::new(
             CosmosStatus::READ_SESSION_NOT_AVAILABLE,
             "The read session is not available for the input session token.",
         )),
@@ -144,8 +144,8 @@ pub(super) fn check_session(
 }
 
 /// A token of an earlier version may speak of writes that were cut off, which nobody can wait for.
-fn version_of(seen: &PartitionSessionToken) -> Option<i64> {
-    match seen {
+fn version_of(token: &PartitionSessionToken) -> Option<i64> {
+    match token {
         PartitionSessionToken::Vector(vector) => Some(vector.version()),
         PartitionSessionToken::Simple { .. } => None,
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::{Value, json};
 use sidereal_protocol::{Etag, Rid, ThroughputProperties};
 
-use super::{Container, Definition, new_etag};
+use super::{Container, Definition, RegionCount, new_etag};
 use crate::clock::Timestamp;
 
 /// Everything that has a name.
@@ -100,7 +100,7 @@ impl Catalog {
         database: &Database,
         definition: Definition,
         partitions: u32,
-        regions: usize,
+        regions: RegionCount,
     ) -> Result<Arc<Container>, NameTaken> {
         let mut containers = write(&database.containers);
         if containers.contains_key(definition.id()) {

@@ -9,7 +9,9 @@ use sidereal_protocol::{
     check_id,
 };
 
-use super::{IndexPolicy, Lag, Layout, Partition, Rules, Transaction, UniqueKeys};
+use super::{
+    IndexPolicy, Lag, Layout, Partition, RegionCount, Rules, Seen, Transaction, UniqueKeys,
+};
 use crate::clock::Timestamp;
 use crate::regions::Topology;
 
@@ -57,7 +59,7 @@ pub(crate) struct WritePlace<'a> {
 pub(crate) struct Decided<T, E> {
     pub(crate) decision: Result<T, E>,
     pub(crate) partition: Arc<Partition>,
-    pub(crate) lsn: u64,
+    pub(crate) seen: Seen,
 }
 
 /// The most unique keys a container can have.
@@ -69,7 +71,7 @@ impl Container {
         database: (Arc<str>, Rid),
         definition: Definition,
         partitions: u32,
-        regions: usize,
+        regions: RegionCount,
     ) -> Self {
         let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, regions);
         Self {
@@ -165,8 +167,7 @@ impl Container {
                 std::thread::yield_now();
                 continue;
             }
-            // A region that has just become the writer has everything before it writes.
-            state.complete(region);
+            state.prepare_to_write(region);
             state.expire(region, now);
             let mut transaction =
                 Transaction::new(state.replica(region), self.rules(definition, now));
@@ -174,9 +175,9 @@ impl Container {
             let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
             state.commit(region, changes, now);
             state.keep_within(lag, topology);
-            let lsn = state.replica(region).lsn();
+            let seen = Seen::of(state.replica(region));
             drop(state);
-            return Decided { decision, partition, lsn };
+            return Decided { decision, partition, seen };
         }
     }
 

@@ -9,7 +9,7 @@ use sidereal_protocol::{EffectivePartitionKey, Etag, PartitionKey};
 use super::ItemName;
 
 /// One version of an item; never changed, only superseded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Item {
     pub(crate) id: Arc<str>,
     pub(crate) key: PartitionKey,

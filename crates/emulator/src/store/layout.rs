@@ -10,7 +10,7 @@ use sidereal_protocol::{
     EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKeyDefinition, PartitionKeyRangeId,
 };
 
-use super::{Partition, UniqueKeys};
+use super::{Partition, RegionCount, UniqueKeys};
 use crate::clock::Timestamp;
 
 /// The partitions of a container, in the order of the key space.
@@ -39,7 +39,7 @@ impl Layout {
         key: &PartitionKeyDefinition,
         partitions: u32,
         unique_keys: &UniqueKeys,
-        regions: usize,
+        regions: RegionCount,
     ) -> Self {
         let ranges = key.even_ranges(partitions);
         let partition = |(number, range): (u32, EffectivePartitionKeyRange)| {

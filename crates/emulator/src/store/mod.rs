@@ -4,6 +4,7 @@
 //! here knows HTTP: callers bring parsed values and get items or refusals back.
 
 mod catalog;
+mod conflict;
 mod container;
 mod index;
 mod item;
@@ -21,7 +22,7 @@ pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
 pub(crate) use item::{Item, ItemDraft, SystemProperties};
 pub(crate) use layout::{Layout, Named};
 pub(crate) use log::{Change, Entry};
-pub(crate) use partition::{Lag, Partition, ReplicaView};
+pub(crate) use partition::{Lag, Partition, RegionCount, ReplicaView, Seen};
 pub(crate) use replica::{Position, Replica};
 pub(crate) use transaction::{
     ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,

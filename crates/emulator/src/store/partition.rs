@@ -36,8 +36,10 @@ pub(crate) struct Partition {
 pub(crate) struct PartitionState {
     /// One per region, in the account's order.
     replicas: Vec<Replica>,
-    /// The entries that some replica has still to apply.
-    log: VecDeque<Entry>,
+    /// For each region, the entries that its replica has still to apply.
+    arriving: Vec<VecDeque<Arc<Entry>>>,
+    /// Every region writes, and conflicts are settled where they meet.
+    multi_write: bool,
     /// The region that writes of this partition alone were moved to.
     home: Option<usize>,
     /// Another partition, or two, took this one's place.
@@ -59,6 +61,13 @@ impl Deref for ReplicaView<'_> {
     }
 }
 
+/// How many replicas a partition has, and which of them write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RegionCount {
+    pub(crate) regions: usize,
+    pub(crate) multi_write: bool,
+}
+
 /// How far writes are behind in the regions that only read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lag {
@@ -68,6 +77,35 @@ pub(crate) enum Lag {
     None,
     /// At most so many entries.
     AtMost(u64),
+}
+
+/// How far a reader of a replica has seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) lsn: u64,
+    /// In a multi-write account, how many entries of each region.
+    pub(crate) progress: Vec<u64>,
+}
+
+impl Seen {
+    pub(crate) fn of(replica: &Replica) -> Self {
+        Self { lsn: replica.lsn(), progress: replica.progress().to_vec() }
+    }
+
+    /// Whether a reader that has seen what a token says may read here.
+    pub(crate) fn covers(&self, token: &PartitionSessionToken) -> bool {
+        let reaches = |own: u64, wanted: i64| i64::try_from(own).unwrap_or(i64::MAX) >= wanted;
+        match token {
+            PartitionSessionToken::Vector(vector) if !vector.regions().is_empty() => {
+                vector.regions().iter().all(|(region, wanted)| {
+                    let own =
+                        usize::try_from(*region).ok().and_then(|region| self.progress.get(region));
+                    reaches(own.copied().unwrap_or_default(), *wanted)
+                })
+            }
+            token => reaches(self.lsn, token.global_lsn()),
+        }
+    }
 }
 
 /// A write that a forced change of the write region cut off.
@@ -82,10 +120,12 @@ impl Partition {
         id: PartitionKeyRangeId,
         range: EffectivePartitionKeyRange,
         unique_keys: &UniqueKeys,
-        regions: usize,
+        replication: RegionCount,
     ) -> Self {
+        let RegionCount { regions, multi_write } = replication;
         let replicas = (0..regions).map(|_| Replica::new(unique_keys.clone())).collect();
-        let state = PartitionState { replicas, log: VecDeque::new(), home: None, retired: false };
+        let arriving = vec![VecDeque::new(); regions];
+        let state = PartitionState { replicas, arriving, multi_write, home: None, retired: false };
         Self::of_state(id, range, Vec::new(), 1, state)
     }
 
@@ -186,10 +226,11 @@ impl Partition {
         self.read().home.unwrap_or_else(|| topology.writer(now))
     }
 
-    /// The session token of a reader that has seen everything up to `lsn`.
-    pub(crate) fn session_token(&self, version: i64, lsn: u64) -> SessionToken {
-        let lsn = i64::try_from(lsn).unwrap_or(i64::MAX);
-        let progress = VectorSessionToken::new(version, lsn, []);
+    /// The session token of a reader that has seen what a replica has.
+    pub(crate) fn session_token(&self, version: i64, seen: &Seen) -> SessionToken {
+        let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let regions = (0..).zip(&seen.progress).map(|(region, lsn)| (region, number(*lsn)));
+        let progress = VectorSessionToken::new(version, number(seen.lsn), regions);
         SessionToken::of_range(self.id.clone(), PartitionSessionToken::Vector(progress))
     }
 }
@@ -200,9 +241,13 @@ impl PartitionState {
     }
 
     fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
+        let part = |queue: &VecDeque<Arc<Entry>>| {
+            queue.iter().map(|entry| Arc::new(entry.restricted_to(range))).collect()
+        };
         Self {
             replicas: self.replicas.iter().map(|replica| replica.restricted_to(range)).collect(),
-            log: self.log.iter().map(|entry| entry.restricted_to(range)).collect(),
+            arriving: self.arriving.iter().map(part).collect(),
+            multi_write: self.multi_write,
             home: self.home,
             retired: false,
         }
@@ -214,8 +259,13 @@ impl PartitionState {
             other.complete(region);
         }
         let pairs = self.replicas.iter().zip(&other.replicas);
-        let replicas = pairs.map(|(left, right)| left.merged_with(right)).collect();
-        Self { replicas, log: VecDeque::new(), home: self.home, retired: false }
+        Self {
+            replicas: pairs.map(|(left, right)| left.merged_with(right)).collect(),
+            arriving: vec![VecDeque::new(); self.replicas.len()],
+            multi_write: self.multi_write,
+            home: self.home,
+            retired: false,
+        }
     }
 
     pub(crate) fn replica(&self, region: usize) -> &Replica {
@@ -227,10 +277,27 @@ impl PartitionState {
         if changes.is_empty() {
             return;
         }
-        let entry = Entry { lsn: self.replicas[region].lsn() + 1, at, changes };
-        self.replicas[region].apply(&entry);
-        if self.replicas.len() > 1 {
-            self.log.push_back(entry);
+        let replica = &mut self.replicas[region];
+        let ranks =
+            if self.multi_write { replica.ranks_of(&changes, at, region) } else { Vec::new() };
+        let entry = Arc::new(Entry { lsn: replica.lsn() + 1, origin: region, at, changes, ranks });
+        self.apply(region, &entry);
+        let others = self.arriving.iter_mut().enumerate().filter(|(other, _)| *other != region);
+        others.for_each(|(_, queue)| queue.push_back(Arc::clone(&entry)));
+    }
+
+    /// Brings the region that writes up to the end of the log before it writes. In a multi-write account
+    /// every region writes with what it has.
+    pub(crate) fn prepare_to_write(&mut self, region: usize) {
+        if !self.multi_write {
+            self.complete(region);
+        }
+    }
+
+    fn apply(&mut self, region: usize, entry: &Entry) {
+        match self.multi_write {
+            true => self.replicas[region].apply_ranked(entry),
+            false => self.replicas[region].apply(entry),
         }
     }
 
@@ -269,22 +336,27 @@ impl PartitionState {
         self.home = home;
     }
 
-    /// Makes a region's replica the truth: what it has not applied is cut off, everywhere.
+    /// Makes a region's replica the truth: what it has not applied is cut off, everywhere. In a multi-write
+    /// account nothing is: every region's writes still arrive.
     pub(crate) fn cut_off_after(&mut self, region: usize) -> Vec<CutOff> {
+        self.home = None;
+        if self.multi_write {
+            return Vec::new();
+        }
         let truth = self.replicas[region].clone();
-        let lost = self.log.iter().filter(|entry| entry.lsn > truth.lsn());
+        let lost = self.arriving[region].drain(..);
         let lost = lost.map(|entry| CutOff { lsn: entry.lsn, ids: entry.ids() }).collect();
-        self.log.retain(|entry| entry.lsn <= truth.lsn());
+        for queue in &mut self.arriving {
+            queue.retain(|entry| entry.lsn <= truth.lsn());
+        }
         for replica in self.replicas.iter_mut().filter(|replica| replica.lsn() > truth.lsn()) {
             *replica = truth.clone();
         }
-        self.home = None;
         lost
     }
 
     fn has_due(&self, region: usize, replication: Replication, now: Timestamp) -> bool {
-        let next = self.next_for(region);
-        next.is_some_and(|index| is_due(&self.log[index], replication, now))
+        self.arriving[region].front().is_some_and(|entry| is_due(entry, replication, now))
     }
 
     fn catch_up(&mut self, region: usize, replication: Replication, now: Timestamp) {
@@ -292,24 +364,10 @@ impl PartitionState {
     }
 
     fn apply_while(&mut self, region: usize, wanted: impl Fn(&Entry) -> bool) {
-        while let Some(index) = self.next_for(region).filter(|index| wanted(&self.log[*index])) {
-            self.replicas[region].apply(&self.log[index]);
-        }
-        self.trim();
-    }
-
-    /// Where in the log the next entry for a region stands.
-    fn next_for(&self, region: usize) -> Option<usize> {
-        let first = self.log.front()?.lsn;
-        let next = self.replicas[region].lsn() + 1;
-        usize::try_from(next.saturating_sub(first)).ok().filter(|index| *index < self.log.len())
-    }
-
-    /// Forgets what every replica has applied.
-    fn trim(&mut self) {
-        let slowest = self.replicas.iter().map(Replica::lsn).min().unwrap_or_default();
-        while self.log.front().is_some_and(|entry| entry.lsn <= slowest) {
-            self.log.pop_front();
+        while self.arriving[region].front().is_some_and(|entry| wanted(entry)) {
+            if let Some(entry) = self.arriving[region].pop_front() {
+                self.apply(region, &entry);
+            }
         }
     }
 }

@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
 
+use super::conflict::Rank;
 use super::unique::{Fingerprint, UniqueIndex};
-use super::{Change, Entry, Item, UniqueKeys};
+use super::{Change, Entry, Item, ItemName, UniqueKeys};
+use crate::clock::Timestamp;
 
 /// The items of one partition.
 #[derive(Clone, Debug, Default)]
@@ -22,6 +24,10 @@ pub(crate) struct Replica {
     expiries: BTreeSet<(u64, u64)>,
     unique_keys: UniqueKeys,
     unique: UniqueIndex,
+    /// Of a multi-write account: the rank of each item's version, deleted ones included.
+    ranks: HashMap<ItemName, Rank>,
+    /// Of a multi-write account: how many entries of each region were applied.
+    progress: Vec<u64>,
 }
 
 /// Where a walk through a replica in the order of ordinals stands.
@@ -44,9 +50,20 @@ impl Replica {
         self.lsn
     }
 
+    /// How many entries of each region were applied, in a multi-write account.
+    pub(crate) fn progress(&self) -> &[u64] {
+        &self.progress
+    }
+
     /// The replica of a part of the key space, as far as this one has come.
     pub(crate) fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
-        let mut part = Self { lsn: self.lsn, ..Self::new(self.unique_keys.clone()) };
+        let ranks = self.ranks.iter().filter(|(name, _)| range.contains(&name.place));
+        let mut part = Self {
+            lsn: self.lsn,
+            ranks: ranks.map(|(name, rank)| (name.clone(), *rank)).collect(),
+            progress: self.progress.clone(),
+            ..Self::new(self.unique_keys.clone())
+        };
         for item in self.items.values().filter(|item| range.contains(&item.place)) {
             part.insert(item);
         }
@@ -57,6 +74,11 @@ impl Replica {
     pub(crate) fn merged_with(&self, other: &Self) -> Self {
         let mut whole = self.clone();
         whole.lsn = self.lsn.max(other.lsn);
+        whole.ranks.extend(other.ranks.iter().map(|(name, rank)| (name.clone(), *rank)));
+        whole.progress.resize(self.progress.len().max(other.progress.len()), 0);
+        for (own, theirs) in whole.progress.iter_mut().zip(&other.progress) {
+            *own = (*own).max(*theirs);
+        }
         for item in other.items.values() {
             whole.insert(item);
         }
@@ -77,6 +99,47 @@ impl Replica {
             }
         }
         self.lsn = entry.lsn;
+    }
+
+    /// The ranks of changes that are written in this region.
+    pub(crate) fn ranks_of(&self, changes: &[Change], now: Timestamp, region: usize) -> Vec<Rank> {
+        let mut ranks: HashMap<ItemName, Rank> = HashMap::new();
+        let mut rank = |change: &Change| {
+            let name = change.item().name();
+            let current = ranks.get(&name).or_else(|| self.ranks.get(&name)).copied();
+            let rank = match change {
+                Change::Put { .. } => Rank::of_write(current, now, region),
+                Change::Delete { .. } => Rank::of_delete(current),
+            };
+            ranks.insert(name, rank);
+            rank
+        };
+        changes.iter().map(&mut rank).collect()
+    }
+
+    /// Applies an entry of any region of a multi-write account: what a higher rank has decided stays. The
+    /// entry gets a number of this replica's own.
+    pub(crate) fn apply_ranked(&mut self, entry: &Entry) {
+        self.lsn += 1;
+        if self.progress.len() <= entry.origin {
+            self.progress.resize(entry.origin + 1, 0);
+        }
+        self.progress[entry.origin] += 1;
+        for (change, rank) in entry.changes.iter().zip(&entry.ranks) {
+            let name = change.item().name();
+            if self.ranks.get(&name).is_some_and(|current| current >= rank) {
+                continue;
+            }
+            self.ranks.insert(name, *rank);
+            let current =
+                self.find(&change.item().place, &change.item().key, &change.item().id).cloned();
+            if let Some(current) = current {
+                self.remove(&current);
+            }
+            if let Change::Put { item, .. } = change {
+                self.insert(&Arc::new(Item { lsn: self.lsn, ..Item::clone(item) }));
+            }
+        }
     }
 
     /// The item of a key and an id, expired or not.
