@@ -203,6 +203,38 @@ fn what_was_on_its_way_to_a_region_arrives_after_a_split() {
     assert_eq!(rows(), 20);
 }
 
+/// A write that chose its partition just before a split must not end up in the partition that is gone.
+#[test]
+fn writes_that_meet_a_split_are_neither_lost_nor_refused() {
+    const WRITERS: u32 = 4;
+    const EACH: u32 = 200;
+    let still = Still::new(|_| {});
+    still.create_container(json!({}));
+    std::thread::scope(|scope| {
+        for writer in 0..WRITERS {
+            let still = &still;
+            scope.spawn(move || {
+                for n in writer * EACH..(writer + 1) * EACH {
+                    assert_eq!(create(still, n).status, 201);
+                }
+            });
+        }
+        for _ in 0..12 {
+            let listed = entries(&ranges(&still, &[]));
+            still.account.split_range("db", "c", listed[0].id.as_str(), NO_TIME).unwrap();
+            let listed = entries(&ranges(&still, &[]));
+            let (left, right) = (&listed[listed.len() - 2], &listed[listed.len() - 1]);
+            still
+                .account
+                .merge_ranges("db", "c", left.id.as_str(), right.id.as_str(), NO_TIME)
+                .unwrap();
+        }
+    });
+    for n in 0..WRITERS * EACH {
+        assert_eq!(read(&still, n, &[]).status, 200, "{n}");
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Event {
     Create(u32),
