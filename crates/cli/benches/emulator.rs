@@ -33,17 +33,28 @@ const MEASURED: Duration = Duration::from_secs(5);
 /// What one tick of `/proc/PID/stat` is on every Linux that Rust runs on.
 const TICK: Duration = Duration::from_millis(10);
 
+/// The regions of the account: one, and three of which two only read.
+const ACCOUNTS: [&str; 2] = ["West US", "West US,East US,North Europe"];
+
 fn main() {
     let directory = std::env::temp_dir().join(format!("sidereal-bench-{}", std::process::id()));
-    let first = Emulator::start(&directory).started;
+    let first = Emulator::start(&directory, ACCOUNTS[0]).started;
+    for regions in ACCOUNTS {
+        println!("\nregions: {regions}");
+        measure(&directory, regions);
+    }
+    println!("\nfirst start, with a new certificate: {first:.1?}");
+    let _ = fs::remove_dir_all(directory); // Best effort: the system empties its own.
+}
+
+fn measure(directory: &PathBuf, regions: &str) {
     let mut starts: Vec<Duration> =
-        (0..STARTS).map(|_| Emulator::start(&directory).started).collect();
+        (0..STARTS).map(|_| Emulator::start(directory, regions).started).collect();
     starts.sort();
     let (median, slowest) = (starts[STARTS / 2], starts[STARTS - 1]);
     println!("start to first answer   {median:.1?} (median of {STARTS}; slowest {slowest:.1?})");
-    println!("  with a new certificate  {first:.1?}");
 
-    let emulator = Emulator::start(&directory);
+    let emulator = Emulator::start(directory, regions);
     println!("memory when empty       {:.1} MB resident", emulator.resident_megabytes());
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let load = runtime.block_on(load(&emulator));
@@ -56,8 +67,6 @@ fn main() {
     println!("  CPU per read            {:.1} µs emulator", each(load.emulator_cpu));
     println!("                          {:.1} µs load generator", each(load.own_cpu));
     println!("memory with {ITEMS} items  {:.1} MB resident", emulator.resident_megabytes());
-    drop(emulator);
-    let _ = fs::remove_dir_all(directory); // Best effort: the system empties its own.
 }
 
 /// The command at work; killed when dropped.
@@ -70,10 +79,10 @@ struct Emulator {
 }
 
 impl Emulator {
-    fn start(certificates: &PathBuf) -> Self {
+    fn start(certificates: &PathBuf, regions: &str) -> Self {
         let start = Instant::now();
         let mut process = Command::new(env!("CARGO_BIN_EXE_sidereal"))
-            .args(["emulator", "--json", "--port", "0", "--certificate-dir"])
+            .args(["emulator", "--json", "--port", "0", "--regions", regions, "--certificate-dir"])
             .arg(certificates)
             .stdout(Stdio::piped())
             .spawn()
