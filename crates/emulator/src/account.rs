@@ -15,8 +15,11 @@ use sidereal_protocol::headers::names as headers;
 
 use crate::charge;
 use crate::clock::{Clock, SystemClock, Timestamp};
+use crate::counters::Counters;
 use crate::error::{Result, ServiceError};
+use crate::faults::Faults;
 use crate::handlers;
+use crate::interference::no_answer;
 use crate::regions::{Regions, Topology};
 use crate::reply::Reply;
 use crate::request::Incoming;
@@ -97,6 +100,8 @@ pub struct Account {
     options: AccountOptions,
     catalog: Catalog,
     regions: Regions,
+    faults: Faults,
+    counters: Counters,
 }
 
 impl Account {
@@ -107,7 +112,13 @@ impl Account {
         for region in &mut topology.regions {
             region.replication.delay = options.replication_delay;
         }
-        Self { options, catalog: Catalog::default(), regions: Regions::new(topology) }
+        Self {
+            options,
+            catalog: Catalog::default(),
+            regions: Regions::new(topology),
+            faults: Faults::default(),
+            counters: Counters::default(),
+        }
     }
 
     /// What the account was told to be.
@@ -121,36 +132,79 @@ impl Account {
     /// It answers reads of the account whatever region is down, and forwards everything else to the
     /// region that accepts writes. The URLs that the answer advertises carry the scheme and authority of
     /// the request's URI, or of its `host` header where the URI has none.
+    ///
+    /// There is no connection here for a fault rule to act on: delays pass at once, and where the
+    /// connection would break or hang the answer is an empty 503.
     #[must_use]
     pub fn handle(&self, request: Request<Bytes>) -> Response<Bytes> {
-        let now = self.options.clock.now();
-        let topology = self.regions.current();
-        let region = topology.writer(now);
-        self.answer(&Incoming::new(request, now, region, topology))
+        let incoming = self.enter(None, request);
+        incoming.and_then(|incoming| self.at_once(&incoming)).unwrap_or_else(no_answer)
     }
 
-    /// Answers a request to the endpoint of one region; `None` is a refused connection.
+    /// Answers a request to the endpoint of one region; `None` is a refused connection, or one that a
+    /// fault rule breaks or lets hang.
     #[must_use]
     pub fn handle_in(
         &self,
         region: &RegionName,
         request: Request<Bytes>,
     ) -> Option<Response<Bytes>> {
-        let topology = self.regions.current();
-        let region = topology.regions.iter().position(|known| known.name == *region)?;
-        if !topology.regions[region].online {
-            return None;
-        }
-        Some(self.answer(&Incoming::new(request, self.options.clock.now(), region, topology)))
+        self.at_once(&self.enter(Some(region), request)?)
     }
 
-    fn answer(&self, incoming: &Incoming) -> Response<Bytes> {
+    /// A request at the account's global endpoint or at that of a region; `None` where the region's door
+    /// is closed.
+    pub(crate) fn enter(
+        &self,
+        door: Option<&RegionName>,
+        request: Request<Bytes>,
+    ) -> Option<Incoming> {
+        let now = self.options.clock.now();
+        let topology = self.regions.current();
+        let region = match door {
+            None => topology.writer(now),
+            Some(name) => topology.regions.iter().position(|known| known.name == *name)?,
+        };
+        if door.is_some() && !topology.regions[region].online {
+            return None;
+        }
+        Some(Incoming::new(request, now, region, topology))
+    }
+
+    /// A request that waited, as it finds the account now.
+    pub(crate) fn entering_now(&self, incoming: Incoming, regional: bool) -> Incoming {
+        let now = self.options.clock.now();
+        let topology = self.regions.current();
+        let region = if regional { incoming.region } else { topology.writer(now) };
+        Incoming { now, region, topology, ..incoming }
+    }
+
+    pub(crate) fn answer(&self, incoming: &Incoming) -> Response<Bytes> {
+        self.conclude(incoming, |path| self.route(incoming, path))
+    }
+
+    /// Makes an answer of what `work` says, and counts it.
+    pub(crate) fn conclude(
+        &self,
+        incoming: &Incoming,
+        work: impl FnOnce(&ParsedPath) -> Result<Reply>,
+    ) -> Response<Bytes> {
         let activity = activity_of(incoming);
-        let reply = self.route(incoming).unwrap_or_else(|mut error| {
+        let path = incoming.uri.path().parse();
+        let reply = work(&path).unwrap_or_else(|mut error| {
             error.message.push_str(&format!("\r\nActivityId: {activity}, {AGENT}"));
             error.into_reply()
         });
+        self.count(incoming, path.as_ref().ok(), Some(&reply));
         finish(reply, &activity)
+    }
+
+    pub(crate) fn fault_rules(&self) -> &Faults {
+        &self.faults
+    }
+
+    pub(crate) fn counted(&self) -> &Counters {
+        &self.counters
     }
 
     pub(crate) fn catalog(&self) -> &Catalog {
@@ -205,7 +259,7 @@ impl Account {
         Ok(WritePlace { region: *region, topology, now: *now, lag })
     }
 
-    fn route(&self, incoming: &Incoming) -> Result<Reply> {
+    fn route(&self, incoming: &Incoming, path: &ParsedPath) -> Result<Reply> {
         if incoming.uri.path() == PROBE {
             return Ok(Reply::empty(CosmosStatus::OK));
         }
@@ -216,12 +270,9 @@ impl Account {
         if incoming.topology.regions[incoming.region].removed {
             return Err(ServiceError::region_removed());
         }
-        let path: RequestPath =
-            incoming.uri.path().parse().map_err(|error: sidereal_protocol::Error| {
-                ServiceError::bad_request(error.to_string())
-            })?;
-        self.authorize(incoming, &path)?;
-        handlers::dispatch(self, incoming, &path)
+        let path = path.as_ref().map_err(|error| ServiceError::bad_request(error.to_string()))?;
+        self.authorize(incoming, path)?;
+        handlers::dispatch(self, incoming, path)
     }
 
     /// Checks date, kind of token and signature.
@@ -246,6 +297,9 @@ impl Account {
         self.options.key.verify(&signed, &signature).map_err(refuse)
     }
 }
+
+/// The path of a request, if it names a resource.
+type ParsedPath = std::result::Result<RequestPath, sidereal_protocol::Error>;
 
 /// Answered without a signature: any answer means that the endpoint is alive.
 const PROBE: &str = "/probe";

@@ -7,6 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use sidereal_protocol::RegionName;
 
 use crate::account::Account;
@@ -34,7 +35,7 @@ impl WriteRegionChange {
 }
 
 /// An acknowledged write that a forced change of the write region cut off.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostWrite {
     /// The database's id.
     pub database: String,

@@ -23,10 +23,12 @@ use thiserror::Error;
 use tokio::net::TcpListener;
 
 use crate::account::{Account, AccountOptions};
+use crate::admin::Admin;
 use crate::clock::Clock;
 use crate::control::UnknownName;
+use crate::outcome::Outcome;
 use crate::regional::{RegionError, RegionalServers};
-use crate::server::{Certificate, Limits, Server, load_or_create};
+use crate::server::{Certificate, Handler, Limits, Server, load_or_create};
 
 /// Physical partitions that a new container may be given.
 const MAX_PARTITIONS: u32 = 1000;
@@ -39,7 +41,7 @@ const MAX_PARTITIONS: u32 = 1000;
 pub struct Emulator {
     account: Arc<Account>,
     server: Server,
-    regional: RegionalServers,
+    regional: Arc<RegionalServers>,
     endpoint: String,
     http_endpoint: String,
     certificate_pem: String,
@@ -97,8 +99,7 @@ impl Emulator {
     ///
     /// The account has no such region with a port of its own.
     pub fn take_offline(&self, region: &RegionName) -> Result<(), UnknownName> {
-        self.account.set_online(region, false)?;
-        self.regional.close(region)
+        self.regional.take_offline(region)
     }
 
     /// Opens a region's port again.
@@ -107,8 +108,7 @@ impl Emulator {
     ///
     /// The account has no such region with a port of its own, or the port was taken meanwhile.
     pub async fn bring_online(&self, region: &RegionName) -> Result<(), RegionError> {
-        self.regional.open(region).await?;
-        Ok(self.account.set_online(region, true)?)
+        self.regional.bring_online(region)
     }
 
     /// The certificate that the server shows, for clients that want to trust it.
@@ -257,16 +257,11 @@ impl EmulatorBuilder {
 
         let account = Arc::new(Account::new(self.options));
         let regional = RegionalServers::start(&account, self.address.ip(), &tls, self.limits)
-            .await
             .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
-        let handler = Arc::clone(&account);
-        let server = Server::start(
-            listener,
-            tls,
-            Arc::new(move |request| handler.handle(request)),
-            self.limits,
-        )
-        .map_err(|source| StartError::bind(self.address, source))?;
+        let regional = Arc::new(regional);
+        let handler = global_handler(&account, &regional);
+        let server = Server::start(listener, tls, handler, self.limits)
+            .map_err(|source| StartError::bind(self.address, source))?;
         let reachable = reachable(server.address());
         Ok(Emulator {
             account,
@@ -302,6 +297,17 @@ impl fmt::Debug for EmulatorBuilder {
             .field("options", &self.options)
             .finish_non_exhaustive()
     }
+}
+
+/// What the global endpoint answers: the admin API, and the account.
+fn global_handler(account: &Arc<Account>, regional: &Arc<RegionalServers>) -> Handler {
+    let account = Arc::clone(account);
+    let admin = Admin::new(Arc::clone(&account), Arc::clone(regional));
+    Arc::new(move |request| match Admin::is_for(&request) {
+        true => Outcome::Answer(admin.handle(&request)),
+        // The global endpoint is always open.
+        false => account.outcome(None, request).unwrap_or(Outcome::Reset),
+    })
 }
 
 fn check_regions(names: &[RegionName]) -> Result<(), StartError> {

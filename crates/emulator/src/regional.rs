@@ -4,8 +4,6 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http::{Response, StatusCode};
 use rustls::ServerConfig;
 use sidereal_protocol::RegionName;
 use thiserror::Error;
@@ -14,6 +12,7 @@ use tokio::net::TcpListener;
 use crate::account::Account;
 use crate::control::UnknownName;
 use crate::emulator::reachable;
+use crate::outcome::Outcome;
 use crate::server::{Limits, Server};
 
 /// A server per region; none where the account has a single region, which its global port serves.
@@ -54,7 +53,7 @@ pub enum RegionError {
 
 impl RegionalServers {
     /// Opens a port for each region of an account that has several.
-    pub(crate) async fn start(
+    pub(crate) fn start(
         account: &Arc<Account>,
         ip: IpAddr,
         tls: &Arc<ServerConfig>,
@@ -65,7 +64,7 @@ impl RegionalServers {
         let names = account.region_names();
         if names.len() > 1 {
             for region in names {
-                let server = servers.listen(&region, SocketAddr::new(ip, 0)).await?;
+                let server = servers.listen(&region, SocketAddr::new(ip, 0))?;
                 let address = server.address();
                 account.set_port(&region, address.port()).map_err(io::Error::other)?;
                 servers.doors().push(Door { region, address, server: Some(server) });
@@ -81,33 +80,29 @@ impl RegionalServers {
     }
 
     /// Closes a region's port and every connection to it.
-    pub(crate) fn close(&self, region: &RegionName) -> Result<(), UnknownName> {
+    pub(crate) fn take_offline(&self, region: &RegionName) -> Result<(), UnknownName> {
         let mut doors = self.doors();
         let door = doors.iter_mut().find(|door| door.region == *region);
-        door.ok_or_else(|| no_port(region))?.server = None;
+        let door = door.ok_or_else(|| no_port(region))?;
+        self.account.set_online(region, false)?;
+        door.server = None;
         Ok(())
     }
 
     /// Opens a region's port again; an open one stays as it is.
-    pub(crate) async fn open(&self, region: &RegionName) -> Result<(), RegionError> {
-        let address = {
-            let doors = self.doors();
-            let door =
-                doors.iter().find(|door| door.region == *region).ok_or_else(|| no_port(region))?;
-            if door.server.is_some() {
-                return Ok(());
-            }
-            door.address
-        };
-        let server = self.listen(region, address).await.map_err(|source| RegionError::Port {
-            region: region.clone(),
-            address,
-            source,
-        })?;
-        if let Some(door) = self.doors().iter_mut().find(|door| door.region == *region) {
+    pub(crate) fn bring_online(&self, region: &RegionName) -> Result<(), RegionError> {
+        let mut doors = self.doors();
+        let door = doors.iter_mut().find(|door| door.region == *region);
+        let door = door.ok_or_else(|| no_port(region))?;
+        if door.server.is_none() {
+            let server = self.listen(region, door.address).map_err(|source| RegionError::Port {
+                region: region.clone(),
+                address: door.address,
+                source,
+            })?;
             door.server = Some(server);
         }
-        Ok(())
+        Ok(self.account.set_online(region, true)?)
     }
 
     /// Lets the requests in flight finish, in every region.
@@ -119,12 +114,15 @@ impl RegionalServers {
         }
     }
 
-    async fn listen(&self, region: &RegionName, address: SocketAddr) -> io::Result<Server> {
-        let listener = TcpListener::bind(address).await?;
+    fn listen(&self, region: &RegionName, address: SocketAddr) -> io::Result<Server> {
+        let listener = std::net::TcpListener::bind(address)?;
+        listener.set_nonblocking(true)?;
         let (account, region) = (Arc::clone(&self.account), region.clone());
+        // A request that was already inside when its region's door closed breaks off with it.
         let handler = Arc::new(move |request| {
-            account.handle_in(&region, request).unwrap_or_else(going_offline)
+            account.outcome(Some(&region), request).unwrap_or(Outcome::Reset)
         });
+        let listener = TcpListener::from_std(listener)?;
         Server::start(listener, Arc::clone(&self.tls), handler, self.limits)
     }
 
@@ -137,11 +135,4 @@ fn no_port(region: &RegionName) -> UnknownName {
     UnknownName::new(format!(
         "{region} has no port of its own: start the account with several regions"
     ))
-}
-
-/// For a request that was already inside when its region's door closed.
-fn going_offline() -> Response<Bytes> {
-    let mut response = Response::new(Bytes::new());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response
 }

@@ -22,6 +22,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::at_once::AtOnce;
+use super::breaker::{Breaker, Socket};
 use super::exchange::{Exchange, Handler};
 use super::limits::Limits;
 
@@ -49,16 +50,17 @@ pub(super) async fn serve(
     connections: Arc<Connections>,
     stop: CancellationToken,
 ) {
+    let breaker = Breaker::new(&stop);
     let opened = tokio::select! {
         () = stop.cancelled() => return,
-        opened = open(stream, &connections) => opened,
+        opened = open(stream, &connections, &breaker) => opened,
     };
     match opened {
         Ok(Opened::Clear(stream, exchange)) => {
-            run(stream, exchange, &connections.limits, stop).await;
+            run(stream, exchange, &connections.limits, breaker).await;
         }
         Ok(Opened::Tls(stream, exchange)) => {
-            run(*stream, exchange, &connections.limits, stop).await;
+            run(*stream, exchange, &connections.limits, breaker).await;
         }
         Err(_) => {}
     }
@@ -66,19 +68,25 @@ pub(super) async fn serve(
 
 /// A connection of which we know whether it is encrypted.
 enum Opened {
-    Clear(TcpStream, Exchange),
-    Tls(Box<tokio_rustls::server::TlsStream<TcpStream>>, Exchange),
+    Clear(Socket, Exchange),
+    Tls(Box<tokio_rustls::server::TlsStream<Socket>>, Exchange),
 }
 
-async fn open(stream: TcpStream, connections: &Connections) -> io::Result<Opened> {
+async fn open(
+    stream: TcpStream,
+    connections: &Connections,
+    breaker: &Breaker,
+) -> io::Result<Opened> {
     // Answers are written whole; holding them back to fill a segment would only delay them.
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
     let Connections { tls, handler, limits } = connections;
-    let exchange = |scheme| Exchange::new(Arc::clone(handler), *limits, scheme, local);
+    let exchange =
+        |scheme| Exchange::new(Arc::clone(handler), *limits, (scheme, local), breaker.clone());
 
     let mut first = [0];
     let length = timeout(limits.first_request, stream.peek(&mut first)).await??;
+    let stream = Socket::new(stream, breaker.clone());
     if length == 1 && first[0] == TLS_HANDSHAKE_RECORD {
         let stream = timeout(limits.tls_handshake, tls.accept(stream)).await??;
         return Ok(Opened::Tls(Box::new(stream), exchange(Scheme::HTTPS)));
@@ -86,7 +94,7 @@ async fn open(stream: TcpStream, connections: &Connections) -> io::Result<Opened
     Ok(Opened::Clear(stream, exchange(Scheme::HTTP)))
 }
 
-async fn run<S>(stream: S, exchange: Exchange, limits: &Limits, stop: CancellationToken)
+async fn run<S>(stream: S, exchange: Exchange, limits: &Limits, breaker: Breaker)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -105,7 +113,10 @@ where
     tokio::select! {
         _ = connection.as_mut() => return, // Served to its end, or broken: over either way.
         () = activity.until_idle(limits) => {}
-        () = stop.cancelled() => {
+        () = breaker.stopped() => {
+            if breaker.is_broken() {
+                return;
+            }
             connection.as_mut().graceful_shutdown();
             let _ = connection.await; // The listener bounds how long this may take.
             return;

@@ -29,7 +29,8 @@ async fn start(
 ) -> Server {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tls = Certificate::generate(SystemTime::now()).unwrap().server_config().unwrap();
-    Server::start(listener, tls, Arc::new(handler), limits).unwrap()
+    let handler = Arc::new(move |request| handler(request).into());
+    Server::start(listener, tls, handler, limits).unwrap()
 }
 
 /// Answers with the method, the URI and the size of the body.
