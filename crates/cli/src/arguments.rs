@@ -7,6 +7,8 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use sidereal_protocol::{AccountKey, ConsistencyLevel, Error, RegionName};
 
+use crate::chaos::ChaosArguments;
+
 /// The port that SDKs expect an emulator on.
 const DEFAULT_PORT: u16 = 8081;
 
@@ -25,6 +27,8 @@ pub(crate) enum Command {
     /// The account lives in memory and answers on one port, with TLS (https) and without (http). Point your
     /// application at the endpoint that is printed; Ctrl-C stops it.
     Emulator(EmulatorArguments),
+    /// Make a running emulator misbehave: regions, replication, partitions, faults; and read its counters.
+    Chaos(ChaosArguments),
 }
 
 #[derive(Args)]
@@ -91,7 +95,7 @@ fn key(text: &str) -> Result<AccountKey, Error> {
     AccountKey::from_base64(text)
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     humantime::parse_duration(text).map_err(|_| "expected a time such as 20ms or 2s".to_owned())
 }
 

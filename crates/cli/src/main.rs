@@ -4,6 +4,7 @@
 
 mod announce;
 mod arguments;
+mod chaos;
 mod emulator;
 
 use std::error::Error;
@@ -14,13 +15,14 @@ use clap::Parser;
 use crate::arguments::{Arguments, Command};
 
 fn main() -> ExitCode {
-    let outcome = match Arguments::parse().command {
-        Command::Emulator(arguments) => emulator::run(arguments),
+    let outcome: Result<(), Box<dyn Error>> = match Arguments::parse().command {
+        Command::Emulator(arguments) => emulator::run(arguments).map_err(Into::into),
+        Command::Chaos(arguments) => chaos::run(&arguments).map_err(Into::into),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", with_causes(&error));
+            eprintln!("error: {}", with_causes(&*error));
             ExitCode::FAILURE
         }
     }
