@@ -9,6 +9,7 @@ use common::{Answer, Client, DOCS, KEY};
 use http::{Method, Request};
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 const EAST: &str = "/_sidereal/regions/East%20US";
@@ -60,6 +61,23 @@ async fn without_the_account_key_nothing_is_told_or_done() {
         assert!(answer.json()["message"].as_str().unwrap().contains("x-sidereal-key"));
     }
     assert!(connects(&client, "East US").await);
+}
+
+#[tokio::test]
+async fn the_api_is_on_the_global_endpoint_only() {
+    let client = west_and_east().await;
+    let (_, endpoint) = client.emulator.regions().remove(1);
+    let address = endpoint.trim_start_matches("https://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let key = client.emulator.key().expose_secret();
+    let request = format!(
+        "GET /_sidereal/regions HTTP/1.1\r\nhost: {address}\r\nx-sidereal-key: {key}\r\n\
+         connection: close\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
 }
 
 #[tokio::test]

@@ -13,8 +13,8 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use sidereal_emulator::{Emulator, StartError};
-use tokio::io::{AsyncRead, AsyncWrite};
+use sidereal_emulator::{Emulator, FaultEffect, FaultRule, StartError};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -199,4 +199,14 @@ async fn the_connection_string_holds_endpoint_and_key() {
     let parsed: sidereal_protocol::ConnectionString = text.parse().unwrap();
     assert_eq!(parsed.endpoint().to_string(), emulator.endpoint());
     assert_eq!(parsed.key().expose_secret(), emulator.key().expose_secret());
+}
+
+#[tokio::test]
+async fn a_connection_that_a_fault_resets_ends_as_abruptly_over_tls() {
+    let emulator = start().await;
+    let mut stream = connect_tls(&emulator, "localhost", &["http/1.1"]).await;
+    emulator.account().add_fault(FaultRule::new(FaultEffect::ResetBefore)).unwrap();
+    stream.write_all(b"GET /probe HTTP/1.1\r\nhost: sidereal\r\n\r\n").await.unwrap();
+    let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 16])).await.unwrap();
+    assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 }
