@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use sidereal_emulator::{Emulator, StartError};
+use sidereal_protocol::AccountKey;
 use thiserror::Error;
 use tokio::runtime::Builder;
 
@@ -21,6 +22,8 @@ pub(crate) enum RunError {
          give one with --certificate-dir"
     )]
     NoStateDirectory,
+    #[error("--key: {0}")]
+    Key(sidereal_protocol::Error),
     #[error("the system refuses what the emulator needs to run")]
     System(#[from] io::Error),
 }
@@ -55,8 +58,8 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
     if let Some(partitions) = arguments.partitions {
         builder = builder.partitions(partitions);
     }
-    if let Some(key) = arguments.key.clone() {
-        builder = builder.key(key);
+    if let Some(key) = &arguments.key {
+        builder = builder.key(AccountKey::from_base64(key).map_err(RunError::Key)?);
     }
     Ok(builder.start().await?)
 }

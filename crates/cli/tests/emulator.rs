@@ -149,8 +149,9 @@ fn bad_arguments_say_what_to_write() {
     let directory = Directory::new();
     let said = fails(&directory.0, &["--consistency", "Weak"]);
     assert!(said.contains("Weak") && said.contains("BoundedStaleness"), "{said}");
-    let said = fails(&directory.0, &["--key", "???"]);
+    let said = fails(&directory.0, &["--key", "half-a-secret?"]);
     assert!(said.contains("base64"), "{said}");
+    assert!(!said.contains("half-a-secret"), "a malformed key is a secret too: {said}");
     let said = fails(&directory.0, &["--partitions", "0", "--port", "0"]);
     assert!(said.contains("from 1 to"), "{said}");
 }
