@@ -90,6 +90,7 @@ impl Account {
         delay: Duration,
     ) -> Result<(), UnknownName> {
         let region = self.known_region(region)?;
+        self.catch_up(region);
         self.regions().change(|topology| topology.regions[region].replication.delay = delay);
         Ok(())
     }
@@ -101,6 +102,7 @@ impl Account {
     /// The account has no such region.
     pub fn pause_replication(&self, region: &RegionName, paused: bool) -> Result<(), UnknownName> {
         let region = self.known_region(region)?;
+        self.catch_up(region);
         self.regions().change(|topology| topology.regions[region].replication.paused = paused);
         Ok(())
     }
@@ -124,6 +126,7 @@ impl Account {
                 Ok(Vec::new())
             }
             WriteRegionChange::Forced => {
+                self.catch_up(region);
                 self.regions().change(|topology| topology.seize(region));
                 Ok(self.cut_off_after(region))
             }
@@ -240,6 +243,19 @@ impl Account {
     ) -> Result<Arc<Container>, UnknownName> {
         let found = self.catalog().database(database).and_then(|found| found.container(container));
         found.ok_or_else(|| UnknownName(format!("there is no container {database}/{container}")))
+    }
+
+    /// Lets a region have what has arrived there by now.
+    fn catch_up(&self, region: usize) {
+        let replication = self.regions().current().regions[region].replication;
+        let now = self.options().clock.now();
+        for database in self.catalog().databases() {
+            for container in database.containers() {
+                for partition in container.partitions().iter() {
+                    partition.write().catch_up(region, replication, now);
+                }
+            }
+        }
     }
 
     fn cut_off_after(&self, region: usize) -> Vec<LostWrite> {

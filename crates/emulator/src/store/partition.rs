@@ -359,7 +359,9 @@ impl PartitionState {
         self.arriving[region].front().is_some_and(|entry| is_due(entry, replication, now))
     }
 
-    fn catch_up(&mut self, region: usize, replication: Replication, now: Timestamp) {
+    /// Brings a region's replica up to what has arrived there by now. Replicas catch up when someone looks, so
+    /// whatever changes how entries arrive has to do this first.
+    pub(crate) fn catch_up(&mut self, region: usize, replication: Replication, now: Timestamp) {
         self.apply_while(region, |entry| is_due(entry, replication, now));
     }
 
