@@ -213,8 +213,13 @@ impl Account {
         Ok(whole.map_err(UnknownName)?.to_string())
     }
 
-    /// Opens or closes a region's door, as far as [`Account::handle_in`] is concerned.
-    pub(crate) fn set_online(&self, region: &RegionName, online: bool) -> Result<(), UnknownName> {
+    /// Opens or closes a region's door, as far as [`Account::handle_in`] is concerned; its log still arrives.
+    /// With sockets, `Emulator::take_offline` closes the port besides.
+    ///
+    /// # Errors
+    ///
+    /// The account has no such region.
+    pub fn set_online(&self, region: &RegionName, online: bool) -> Result<(), UnknownName> {
         let region = self.known_region(region)?;
         self.regions().change(|topology| topology.regions[region].online = online);
         Ok(())
