@@ -61,6 +61,14 @@ pub(crate) struct EmulatorArguments {
     #[arg(long)]
     pub(crate) partition_failover: bool,
 
+    /// Tell clients not to hedge across regions.
+    #[arg(long)]
+    pub(crate) suppress_hedging: bool,
+
+    /// List thin-client locations to clients that ask for them; nothing speaks there yet.
+    #[arg(long)]
+    pub(crate) thin_client: bool,
+
     /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
     #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
     pub(crate) consistency: ConsistencyLevel,

@@ -52,6 +52,8 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         .multi_write(arguments.multi_write)
         .replication_delay(arguments.replication_delay)
         .partition_failover(arguments.partition_failover)
+        .hedging_suppressed(arguments.suppress_hedging)
+        .thin_client(arguments.thin_client)
         .consistency(arguments.consistency)
         .enforce_throughput(arguments.enforce_throughput)
         .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);

@@ -197,6 +197,20 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Whether clients are told not to hedge across regions.
+    #[must_use]
+    pub fn hedging_suppressed(mut self, suppressed: bool) -> Self {
+        self.options.hedging_suppressed = suppressed;
+        self
+    }
+
+    /// Whether thin-client locations are listed to clients that ask for them; their probe answers 503.
+    #[must_use]
+    pub fn thin_client(mut self, listed: bool) -> Self {
+        self.options.thin_client = listed;
+        self
+    }
+
     /// The account's consistency; session by default.
     #[must_use]
     pub fn consistency(mut self, consistency: ConsistencyLevel) -> Self {

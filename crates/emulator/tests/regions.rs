@@ -188,6 +188,21 @@ fn the_writes_of_one_partition_can_move_alone() {
 }
 
 #[test]
+fn the_global_endpoint_reads_the_account_while_the_write_region_is_down() {
+    let still = three();
+    still.account.set_online(&WEST.into(), false).unwrap();
+    assert_eq!(locations(&still, "readableLocations"), [WEST, EAST, NORTH]);
+    let forwarded = still.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null);
+    assert_eq!(
+        (forwarded.status, forwarded.json()["code"].as_str()),
+        (503, Some("ServiceUnavailable"))
+    );
+    assert!(still.send_in(WEST, Method::GET, "/", &[], Value::Null).is_none());
+    still.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
+    assert_eq!(still.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null).status, 404);
+}
+
+#[test]
 fn a_removed_region_says_that_the_account_is_not_there() {
     let still = three();
     still.account.remove_region(&NORTH.into()).unwrap();

@@ -37,6 +37,7 @@ pub(crate) fn dispatch(
     incoming: &Incoming,
     path: &RequestPath,
 ) -> Result<Reply> {
+    check_forwarding(incoming, path)?;
     check_consistency(account, incoming)?;
     check_known_values(incoming)?;
     check_metadata_write(incoming, path)?;
@@ -62,6 +63,17 @@ pub(crate) fn dispatch(
             kind.path_segment()
         ))),
     }
+}
+
+/// The global endpoint answers reads of the account by itself, and forwards everything else to a region,
+/// which may be behind a closed door. A request to that region's own endpoint does not get this far.
+fn check_forwarding(incoming: &Incoming, path: &RequestPath) -> Result<()> {
+    let region = &incoming.topology.regions[incoming.region];
+    if region.online || path.kind() == ResourceType::DatabaseAccount {
+        return Ok(());
+    }
+    let message = format!("The region that accepts writes, {}, cannot be reached.", region.name);
+    Err(ServiceError::new(CosmosStatus::SERVICE_UNAVAILABLE, message))
 }
 
 /// A request may ask for weaker consistency than the account's, never for stronger.
