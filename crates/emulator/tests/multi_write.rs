@@ -174,8 +174,8 @@ impl Session {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
 
-    /// Whatever is written where, and however late it arrives, all replicas agree in the end; and a session
-    /// that has written an item finds it, or something that superseded it, wherever it may read.
+    /// Whatever is written where, and however late it arrives, all replicas agree in the end, and by then
+    /// every region covers the session's token.
     #[test]
     fn replicas_agree_when_everything_has_arrived(events in vec(event(), 1..80)) {
         let still = three();

@@ -407,6 +407,8 @@ impl Writer {
         // The region that accepts writes may be behind a closed door.
         let Some(answer) = accepted else { return };
         self.acknowledged.insert(id.to_string(), Some(self.writes));
+        // What was lost before does not excuse what is acknowledged now.
+        self.lost.retain(|lost| *lost != id.to_string());
         self.seen.insert(id.to_string(), self.writes);
         self.remember(&answer);
     }
@@ -415,9 +417,12 @@ impl Writer {
         let path = format!("{DOCS}/{id}");
         for region in NAMES {
             let answer = self.still.send_in(region, Method::DELETE, &path, &[A], Value::Null);
-            if answer.is_some_and(|answer| answer.status == 204) {
+            if let Some(answer) = answer.filter(|answer| answer.status == 204) {
                 self.acknowledged.insert(id.to_string(), None);
+                self.lost.retain(|lost| *lost != id.to_string());
                 self.seen.remove(&id.to_string());
+                // The session has seen the delete: a region that has not may not show it the item again.
+                self.remember(&answer);
             }
         }
     }
