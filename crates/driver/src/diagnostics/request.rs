@@ -1,0 +1,253 @@
+//! What happened to one request on the wire.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use sidereal_protocol::{CosmosStatus, RegionName};
+use smallvec::SmallVec;
+
+use crate::transport::{Endpoint, HttpProtocol, RequestSentStatus};
+
+/// One attempt: where it went, what it met, when, and what was decided then.
+///
+/// It is filled in while the attempt runs and outlives it, also when the attempt is cancelled. Nothing in
+/// it is secret: headers and bodies are not kept.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct RequestDiagnostics {
+    /// Why the attempt was made.
+    pub execution_context: ExecutionContext,
+    /// The region, where it is known.
+    pub region: Option<RegionName>,
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// When it started.
+    pub started: Instant,
+    /// The number of the connection among those of the endpoint.
+    pub shard: Option<u64>,
+    /// What the connection speaks.
+    pub protocol: Option<HttpProtocol>,
+    /// How far the request got.
+    pub request_sent: RequestSentStatus,
+    /// The status of the answer, or the one that stands for its absence.
+    pub status: Option<CosmosStatus>,
+    /// What it cost, in request units.
+    pub charge: Option<f64>,
+    /// The time the service says it took.
+    pub server_duration: Option<Duration>,
+    /// What happened when, in order.
+    pub events: SmallVec<[RequestEvent; 4]>,
+    /// Why there is no answer.
+    pub failure: Option<Cow<'static, str>>,
+    /// What was decided after it.
+    pub decision: Option<Decision>,
+}
+
+impl RequestDiagnostics {
+    /// An attempt that starts now.
+    #[must_use]
+    pub fn new(
+        execution_context: ExecutionContext,
+        region: Option<RegionName>,
+        endpoint: Endpoint,
+        started: Instant,
+    ) -> Self {
+        Self {
+            execution_context,
+            region,
+            endpoint,
+            started,
+            shard: None,
+            protocol: None,
+            request_sent: RequestSentStatus::NotSent,
+            status: None,
+            charge: None,
+            server_duration: None,
+            events: SmallVec::new(),
+            failure: None,
+            decision: None,
+        }
+    }
+
+    /// Notes that something happened now.
+    pub fn record(&mut self, kind: RequestEventKind) {
+        self.record_at(kind, Instant::now());
+    }
+
+    /// Notes that something happened at a moment.
+    pub fn record_at(&mut self, kind: RequestEventKind, now: Instant) {
+        self.events.push(RequestEvent { kind, at: now.saturating_duration_since(self.started) });
+    }
+
+    /// Notes that the request was handed to a connection: from now on it may be carried out.
+    pub fn sent(&mut self) {
+        self.request_sent = RequestSentStatus::MaybeSent;
+        self.record(RequestEventKind::RequestSent);
+    }
+
+    /// Where the attempt is now, or where it ended: what the last event began.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.events.last().map_or(Phase::Preparing, |event| event.kind.begins())
+    }
+
+    /// How long after its start something first happened.
+    #[must_use]
+    pub fn time_of(&self, kind: RequestEventKind) -> Option<Duration> {
+        self.events.iter().find(|event| event.kind == kind).map(|event| event.at)
+    }
+
+    /// How long it waited for a free stream; zero if it got one at once.
+    #[must_use]
+    pub fn queued(&self) -> Duration {
+        let Some(from) = self.time_of(RequestEventKind::Queued) else { return Duration::ZERO };
+        let later = self
+            .events
+            .iter()
+            .find(|event| event.at >= from && event.kind != RequestEventKind::Queued);
+        later.map_or(Duration::ZERO, |event| event.at - from)
+    }
+}
+
+/// Something that happened to a request, and how long after its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestEvent {
+    /// What happened.
+    pub kind: RequestEventKind,
+    /// How long after the attempt's start.
+    pub at: Duration,
+}
+
+/// What can happen to a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RequestEventKind {
+    /// The transport took it.
+    TransportStart,
+    /// All streams were taken, so it began to wait for one.
+    Queued,
+    /// It has a stream of a connection that is still being made.
+    Connecting,
+    /// It was handed to a connection.
+    RequestSent,
+    /// The head of the answer arrived.
+    ResponseHeadersReceived,
+    /// The answer is complete.
+    ResponseBodyReceived,
+    /// It ended without an answer.
+    TransportFailed,
+}
+
+impl RequestEventKind {
+    /// The name in diagnostics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::TransportStart => "transport_start",
+            Self::Queued => "queued",
+            Self::Connecting => "connecting",
+            Self::RequestSent => "request_sent",
+            Self::ResponseHeadersReceived => "response_headers_received",
+            Self::ResponseBodyReceived => "response_body_received",
+            Self::TransportFailed => "transport_failed",
+        }
+    }
+
+    const fn begins(self) -> Phase {
+        match self {
+            Self::TransportStart => Phase::Preparing,
+            Self::Queued => Phase::Queueing,
+            Self::Connecting => Phase::Connecting,
+            Self::RequestSent => Phase::AwaitingAnswer,
+            Self::ResponseHeadersReceived => Phase::ReadingBody,
+            Self::ResponseBodyReceived | Self::TransportFailed => Phase::Ended,
+        }
+    }
+}
+
+/// Where an attempt can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Phase {
+    /// It is being prepared.
+    Preparing,
+    /// It waits for a free stream.
+    Queueing,
+    /// It waits for its connection.
+    Connecting,
+    /// It was sent.
+    AwaitingAnswer,
+    /// Its answer is arriving.
+    ReadingBody,
+    /// It is over.
+    Ended,
+}
+
+/// As it ends a sentence: "the deadline passed while … ".
+impl fmt::Display for Phase {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(match self {
+            Self::Preparing => "the request was being prepared",
+            Self::Queueing => "the request waited for a free stream",
+            Self::Connecting => "the connection was being made",
+            Self::AwaitingAnswer => "the answer was awaited",
+            Self::ReadingBody => "the answer was arriving",
+            Self::Ended => "the request was over",
+        })
+    }
+}
+
+/// Why an attempt is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ExecutionContext {
+    /// The first of its operation.
+    #[default]
+    Initial,
+    /// The one before failed, or was asked to come again.
+    Retry,
+    /// The one before is slow.
+    Hedging,
+    /// The region before failed.
+    RegionFailover,
+    /// The partition is being tried in the region it had left.
+    CircuitBreakerProbe,
+}
+
+impl ExecutionContext {
+    /// The name in diagnostics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Initial => "initial",
+            Self::Retry => "retry",
+            Self::Hedging => "hedging",
+            Self::RegionFailover => "region_failover",
+            Self::CircuitBreakerProbe => "circuit_breaker_probe",
+        }
+    }
+}
+
+/// What was decided after an attempt, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// What comes next.
+    pub next: NextStep,
+    /// The reason, for people.
+    pub why: &'static str,
+}
+
+/// What can come after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NextStep {
+    /// The caller gets the outcome.
+    Finish,
+    /// The same endpoint is tried again after a wait.
+    RetryHere {
+        /// The wait.
+        after: Duration,
+    },
+    /// Another endpoint is tried.
+    RetryElsewhere,
+}

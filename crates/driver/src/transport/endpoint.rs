@@ -1,0 +1,185 @@
+//! Where requests are sent: a scheme, a host and a port.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use http::Uri;
+use http::uri::{Authority, PathAndQuery, Scheme};
+
+use super::{HttpError, HttpErrorKind, RequestSentStatus};
+
+/// An address of an account: what connections are made to, and what pools are kept by.
+///
+/// Two endpoints are equal if scheme, host and port are, whatever path they were written with. Cloning
+/// one copies no text.
+#[derive(Clone)]
+pub struct Endpoint(Arc<Parts>);
+
+struct Parts {
+    /// `https://host:port`, in lower case and with the port.
+    text: String,
+    scheme: Scheme,
+    authority: Authority,
+    host: String,
+    port: u16,
+}
+
+impl Endpoint {
+    /// The endpoint of a URI.
+    ///
+    /// # Errors
+    ///
+    /// The URI has no host, or a scheme other than `https` and `http`.
+    pub fn of(uri: &Uri) -> Result<Self, HttpError> {
+        let refuse = |why: &str| {
+            HttpError::new(
+                HttpErrorKind::InvalidRequest,
+                RequestSentStatus::NotSent,
+                format!("\"{}\" is not an endpoint: {why}", without_credentials(uri)),
+            )
+        };
+        let scheme = uri.scheme().cloned().ok_or_else(|| refuse("it must begin with https://"))?;
+        let default_port = match scheme.as_str() {
+            "https" => 443,
+            "http" => 80,
+            _ => return Err(refuse("only https:// and http:// are spoken")),
+        };
+        let host = uri.host().ok_or_else(|| refuse("it has no host"))?.to_ascii_lowercase();
+        let port = uri.port_u16().unwrap_or(default_port);
+        let authority = match port == default_port {
+            true => Authority::try_from(host.as_str()),
+            false => Authority::try_from(format!("{host}:{port}")),
+        };
+        let authority = authority.map_err(|_| refuse("its host cannot be read"))?;
+        let text = format!("{scheme}://{host}:{port}");
+        Ok(Self(Arc::new(Parts { text, scheme, authority, host, port })))
+    }
+
+    /// Scheme, host and port, such as `https://contoso.documents.azure.com:443`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0.text
+    }
+
+    /// Whether connections are encrypted.
+    #[must_use]
+    pub fn is_tls(&self) -> bool {
+        self.0.scheme == Scheme::HTTPS
+    }
+
+    /// The host, an IPv6 address without its brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.host.trim_start_matches('[').trim_end_matches(']')
+    }
+
+    /// The port.
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.0.port
+    }
+
+    /// Host and port as HTTP writes them; the scheme's own port is left out.
+    #[must_use]
+    pub fn authority(&self) -> &Authority {
+        &self.0.authority
+    }
+
+    /// The address of a path at this endpoint.
+    #[must_use]
+    pub fn uri(&self, path: PathAndQuery) -> Uri {
+        let mut parts = http::uri::Parts::default();
+        parts.scheme = Some(self.0.scheme.clone());
+        parts.authority = Some(self.0.authority.clone());
+        parts.path_and_query = Some(path);
+        Uri::from_parts(parts).expect("a scheme, an authority and a path make a URI")
+    }
+}
+
+/// A URI with the part before the @ removed: it may hold a password.
+fn without_credentials(uri: &Uri) -> String {
+    let text = uri.to_string();
+    match text.split_once('@') {
+        Some((_, rest)) => format!("…@{rest}"),
+        None => text,
+    }
+}
+
+impl FromStr for Endpoint {
+    type Err = HttpError;
+
+    fn from_str(text: &str) -> Result<Self, HttpError> {
+        let uri: Uri = text.parse().map_err(|_| {
+            HttpError::new(
+                HttpErrorKind::InvalidRequest,
+                RequestSentStatus::NotSent,
+                "an endpoint must be a URI such as https://contoso.documents.azure.com/",
+            )
+        })?;
+        Self::of(&uri)
+    }
+}
+
+impl PartialEq for Endpoint {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.text == other.0.text
+    }
+}
+
+impl Eq for Endpoint {}
+
+impl std::hash::Hash for Endpoint {
+    fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
+        self.0.text.hash(state);
+    }
+}
+
+impl fmt::Display for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.text)
+    }
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Endpoint({self})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_endpoint_is_scheme_host_and_port_alone() {
+        let endpoint: Endpoint = "https://Contoso.documents.azure.com/dbs/d".parse().unwrap();
+        assert_eq!(endpoint.as_str(), "https://contoso.documents.azure.com:443");
+        assert_eq!(Some(endpoint), "https://contoso.documents.azure.com:443".parse().ok());
+    }
+
+    #[test]
+    fn a_path_is_put_behind_the_authority() {
+        let endpoint: Endpoint = "http://127.0.0.1:8081".parse().unwrap();
+        let uri = endpoint.uri(PathAndQuery::from_static("/dbs/d"));
+        assert_eq!(uri, "http://127.0.0.1:8081/dbs/d");
+        assert!(!endpoint.is_tls());
+    }
+
+    #[test]
+    fn an_address_of_version_six_loses_its_brackets_as_a_host() {
+        let endpoint: Endpoint = "https://[::1]:8081/".parse().unwrap();
+        assert_eq!((endpoint.host(), endpoint.port()), ("::1", 8081));
+        assert_eq!(endpoint.authority(), "[::1]:8081");
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused_and_a_password_is_not_repeated() {
+        for bad in ["contoso", "ftp://contoso/", "/dbs", ""] {
+            let error = bad.parse::<Endpoint>().unwrap_err();
+            assert_eq!(error.kind(), HttpErrorKind::InvalidRequest, "{bad}");
+        }
+        let error = "ftp://user:hunter2@contoso/".parse::<Endpoint>().unwrap_err();
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+    }
+}

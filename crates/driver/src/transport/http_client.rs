@@ -1,0 +1,97 @@
+//! The seam below sharding: one client, one independent set of connections to one endpoint.
+//!
+//! Everything above (shards, health, retries, diagnostics) is written against [`HttpClient`]; what
+//! speaks HTTP, or pretends to, is behind it.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+
+use bytes::Bytes;
+
+use super::HttpError;
+use crate::diagnostics::RequestDiagnostics;
+
+/// A request with an absolute URI and its whole body.
+pub type HttpRequest = http::Request<Bytes>;
+
+/// An answer with its whole body.
+pub type HttpResponse = http::Response<Bytes>;
+
+/// A boxed future that borrows its client.
+pub type HttpFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HttpError>> + Send + 'a>>;
+
+/// Sends requests to one endpoint over connections of its own.
+///
+/// Dropping a future cancels its request: the stream is reset, or the connection closed.
+pub trait HttpClient: fmt::Debug + Send + Sync {
+    /// Sends a request and waits for the whole answer, whatever its status.
+    ///
+    /// An error says how far the request got. What is known earlier (the moment it was sent, the headers'
+    /// arrival) goes into `diagnostics`, which outlives a future that is dropped at its deadline.
+    fn execute<'a>(
+        &'a self,
+        request: HttpRequest,
+        diagnostics: &'a mut RequestDiagnostics,
+    ) -> HttpFuture<'a, HttpResponse>;
+
+    /// Makes the first connection ready and says what it speaks; `None` where the client decides by
+    /// itself and does not tell.
+    fn connect(&self) -> HttpFuture<'_, Option<HttpProtocol>> {
+        Box::pin(async { Ok(None) })
+    }
+
+    /// How many requests it takes at once, as far as it knows now. It can change at any time.
+    fn stream_limit(&self) -> StreamLimit {
+        StreamLimit::Unknown
+    }
+
+    /// Ends all requests in flight; those that were sent fail as *maybe sent*.
+    fn close(&self) {}
+}
+
+/// How many requests a client takes at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StreamLimit {
+    /// The client cannot tell; the settings decide alone.
+    Unknown,
+    /// The peer allows this many; none, once the connection is closing.
+    Known(u32),
+}
+
+impl StreamLimit {
+    /// The limit in force, given the settings' own.
+    #[must_use]
+    pub fn within(self, own: u32) -> u32 {
+        match self {
+            Self::Unknown => own,
+            Self::Known(limit) => limit.min(own),
+        }
+    }
+}
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HttpProtocol {
+    /// HTTP/1.1: one request at a time.
+    Http1,
+    /// HTTP/2: streams.
+    Http2,
+}
+
+impl HttpProtocol {
+    /// The name in diagnostics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http1 => "HTTP/1.1",
+            Self::Http2 => "HTTP/2",
+        }
+    }
+}
+
+impl fmt::Display for HttpProtocol {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}

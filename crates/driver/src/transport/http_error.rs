@@ -1,0 +1,149 @@
+//! A request that got no answer: why, and whether it may have reached the service.
+
+use std::borrow::Cow;
+use std::error::Error;
+use std::fmt;
+use std::sync::Arc;
+
+/// How far a request got before it failed; what decides whether it may be sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum RequestSentStatus {
+    /// Nothing of it was handed to a connection.
+    #[default]
+    NotSent,
+    /// The peer says that it did nothing with it: a refused stream, or one above the last it took.
+    NotProcessed,
+    /// It may have been carried out.
+    MaybeSent,
+}
+
+impl RequestSentStatus {
+    /// Whether sending it again cannot apply it twice.
+    #[must_use]
+    pub const fn is_safe_to_resend(self) -> bool {
+        matches!(self, Self::NotSent | Self::NotProcessed)
+    }
+
+    /// The name in diagnostics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::NotSent => "not sent",
+            Self::NotProcessed => "not processed",
+            Self::MaybeSent => "maybe sent",
+        }
+    }
+}
+
+impl fmt::Display for RequestSentStatus {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.pad(self.as_str())
+    }
+}
+
+/// What kept a request from its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum HttpErrorKind {
+    /// The request cannot be sent as it is.
+    InvalidRequest,
+    /// No connection could be made: name, network or port.
+    Connect,
+    /// The peer's certificate was refused, or TLS failed.
+    Tls,
+    /// The proxy refused, or did not answer sensibly.
+    Proxy,
+    /// The connection ended, or hung, before the answer was complete.
+    ConnectionLost,
+    /// The peer closes the connection and did not take this request.
+    GoneAway,
+    /// The peer refused the stream without looking at it.
+    StreamRefused,
+    /// The peer ended the stream for another reason.
+    StreamReset,
+    /// The endpoint wants, or now speaks, another version of HTTP.
+    ProtocolChanged,
+    /// The peer broke the rules of HTTP, or its answer is over a bound.
+    Protocol,
+    /// Too many requests wait for a connection already.
+    QueueFull,
+    /// Time ran out.
+    Timeout,
+    /// The connection was given up while the request was on it.
+    Evicted,
+    /// The transport is shutting down.
+    Closed,
+}
+
+/// A request that got no answer.
+///
+/// Match on [`kind`](Self::kind) and [`request_sent`](Self::request_sent); `Display` is prose. Cloning is
+/// cheap: requests that waited for the same connection share its failure.
+#[derive(Clone)]
+pub struct HttpError {
+    kind: HttpErrorKind,
+    request_sent: RequestSentStatus,
+    message: Cow<'static, str>,
+    source: Option<Arc<dyn Error + Send + Sync>>,
+}
+
+impl HttpError {
+    /// An error with a sentence for people.
+    pub fn new(
+        kind: HttpErrorKind,
+        request_sent: RequestSentStatus,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { kind, request_sent, message: message.into(), source: None }
+    }
+
+    /// The same error with its cause.
+    #[must_use]
+    pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
+        self.source = Some(Arc::new(source));
+        self
+    }
+
+    /// What went wrong.
+    #[must_use]
+    pub fn kind(&self) -> HttpErrorKind {
+        self.kind
+    }
+
+    /// Whether the request may have reached the service.
+    #[must_use]
+    pub fn request_sent(&self) -> RequestSentStatus {
+        self.request_sent
+    }
+
+    /// Its sentence and those of its causes, in one line.
+    #[must_use]
+    pub fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            text.push_str(": ");
+            text.push_str(&error.to_string());
+            cause = error.source();
+        }
+        text
+    }
+}
+
+impl fmt::Display for HttpError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl fmt::Debug for HttpError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "HttpError({:?}, {}, {})", self.kind, self.request_sent, self.chain())
+    }
+}
+
+impl Error for HttpError {
+    fn source(&self) -> Option<&(dyn Error + 'static)> {
+        self.source.as_deref().map(|source| source as &(dyn Error + 'static))
+    }
+}
