@@ -9,6 +9,7 @@ extern crate self as sidereal_driver;
 
 pub mod diagnostics;
 pub mod options;
+pub mod system;
 pub mod transport;
 
 pub use sidereal_macros::CosmosOptions;
