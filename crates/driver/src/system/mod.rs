@@ -1,5 +1,8 @@
-//! What the driver needs of the process it lives in: tasks that run beside requests.
+//! What the driver needs of the process and the machine it lives in: tasks that run beside requests,
+//! and how busy the machine is.
 
+mod cpu_memory;
 mod tasks;
 
+pub use cpu_memory::{CpuLoad, CpuMemoryMonitor, MachineHistory, MachineReading};
 pub use tasks::{BackgroundTaskManager, ShutdownOutcome, TaskSpawner};
