@@ -152,7 +152,7 @@ async fn attend(mut client: TcpStream, rules: &Rules, seen: &Record<ProxySeen>) 
         Policy::Silent => std::future::pending().await,
         Policy::Open | Policy::Credentials(_) => match target_of(&request, rules) {
             Some(target) => tunnel(client, target, &buffers, seen).await,
-            None => refuse(client, 502, "", "the target is not on loopback").await,
+            None => refuse(client, 502, "", "no way leads there").await,
         },
     }
 }
@@ -171,9 +171,14 @@ async fn read_request(client: &mut TcpStream, buffers: &mut Buffers) -> io::Resu
 /// Where the tunnel leads: never beyond loopback.
 fn target_of(request: &PeerRequest, rules: &Rules) -> Option<SocketAddr> {
     let (host, port) = request.path.rsplit_once(':')?;
-    let here = matches!(host, "localhost" | "127.0.0.1") && request.method == "CONNECT";
-    let by_name = here.then(|| port.parse().ok()).flatten();
-    rules.to.or(by_name.map(|port| (Ipv4Addr::LOCALHOST, port).into()))
+    match rules.to {
+        _ if request.method != "CONNECT" => None,
+        Some(address) => Some(address),
+        None if matches!(host, "localhost" | "127.0.0.1") => {
+            Some((Ipv4Addr::LOCALHOST, port.parse().ok()?).into())
+        }
+        None => None,
+    }
 }
 
 async fn refuse(mut client: TcpStream, status: u16, fields: &str, body: &str) -> io::Result<()> {

@@ -245,7 +245,12 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>) {
         }
     }
     drop(listener);
-    shared.record.change(|seen| seen.listening = false);
+    shared.record.change(|seen| {
+        seen.listening = false;
+        if connections.len() == MAX_CONNECTIONS {
+            seen.violations.push(format!("{MAX_CONNECTIONS} connections at once"));
+        }
+    });
     while let Some(ended) = connections.join_next().await {
         shared.note_end(ended);
     }

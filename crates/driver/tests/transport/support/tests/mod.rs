@@ -3,7 +3,11 @@
 //! The clients here are the plain `h2` client and raw sockets, so a failure is the support's own.
 
 mod driven;
+mod http1;
+mod proxy;
 mod served;
+mod silent;
+mod tls;
 
 use std::net::SocketAddr;
 
@@ -47,6 +51,23 @@ async fn whole(response: ResponseFuture) -> Result<Response<Bytes>, h2::Error> {
             body.flow_control().release_capacity(piece.len())?;
         }
         Ok(Response::from_parts(head, received.freeze()))
+    })
+    .await
+}
+
+/// Sends bytes and reads what is answered, up to and with `end`.
+async fn exchange<S: AsyncRead + AsyncWrite + Unpin>(
+    socket: &mut S,
+    bytes: &str,
+    end: &str,
+) -> String {
+    patiently(end, async {
+        socket.write_all(bytes.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        while !answer.ends_with(end) {
+            answer.push(socket.read_u8().await.unwrap().into());
+        }
+        answer
     })
     .await
 }
