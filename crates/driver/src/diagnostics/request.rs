@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use sidereal_protocol::{CosmosStatus, RegionName};
 use smallvec::SmallVec;
 
-use crate::transport::{Endpoint, HttpProtocol, RequestSentStatus};
+use super::display::Brief;
+use super::failure::failure_text;
+use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
 /// One attempt: where it went, what it met, when, and what was decided then.
 ///
@@ -86,6 +88,16 @@ impl RequestDiagnostics {
         self.record(RequestEventKind::RequestSent);
     }
 
+    /// Notes that it ended without an answer, why, and whether it may have been carried out.
+    ///
+    /// Of the error, its own sentence is kept and what is known to be harmless among its causes: a
+    /// cause from elsewhere may quote what it was given.
+    pub fn failed(&mut self, error: &HttpError) {
+        self.request_sent = error.request_sent();
+        self.failure = Some(failure_text(error));
+        self.record(RequestEventKind::TransportFailed);
+    }
+
     /// Where the attempt is now, or where it ended: what the last event began.
     #[must_use]
     pub fn phase(&self) -> Phase {
@@ -101,12 +113,37 @@ impl RequestDiagnostics {
     /// How long it waited for a free stream; zero if it got one at once.
     #[must_use]
     pub fn queued(&self) -> Duration {
-        let Some(from) = self.time_of(RequestEventKind::Queued) else { return Duration::ZERO };
-        let later = self
-            .events
-            .iter()
-            .find(|event| event.at >= from && event.kind != RequestEventKind::Queued);
-        later.map_or(Duration::ZERO, |event| event.at - from)
+        self.time_after(RequestEventKind::Queued)
+    }
+
+    /// How long it waited for its connection to be made; zero if one was there.
+    #[must_use]
+    pub fn connecting(&self) -> Duration {
+        self.time_after(RequestEventKind::Connecting)
+    }
+
+    /// How long the head of the answer took from the moment the request was sent.
+    #[must_use]
+    pub fn time_to_headers(&self) -> Option<Duration> {
+        let headers = self.time_of(RequestEventKind::ResponseHeadersReceived)?;
+        // A request whose first connection turned out to be closed is sent a second time.
+        let sent = |event: &&RequestEvent| event.kind == RequestEventKind::RequestSent;
+        let sent = self.events.iter().rev().filter(sent).find(|event| event.at <= headers)?;
+        Some(headers - sent.at)
+    }
+
+    /// How long it took, once it has ended.
+    #[must_use]
+    pub fn elapsed(&self) -> Option<Duration> {
+        let ended = |event: &&RequestEvent| event.kind.begins() == Phase::Ended;
+        self.events.iter().rfind(ended).map(|event| event.at)
+    }
+
+    /// The time between events of a kind and whatever followed them.
+    fn time_after(&self, kind: RequestEventKind) -> Duration {
+        let neighbours = self.events.iter().zip(self.events.iter().skip(1));
+        let waits = neighbours.filter(|(event, _)| event.kind == kind);
+        waits.map(|(event, next)| next.at.saturating_sub(event.at)).sum()
     }
 }
 
@@ -250,4 +287,78 @@ pub enum NextStep {
     },
     /// Another endpoint is tried.
     RetryElsewhere,
+}
+
+impl NextStep {
+    /// The name in diagnostics.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Finish => "finish",
+            Self::RetryHere { .. } => "retry_here",
+            Self::RetryElsewhere => "retry_elsewhere",
+        }
+    }
+}
+
+/// As it stands before its reason: "retried elsewhere: …".
+impl fmt::Display for NextStep {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Finish => formatter.write_str("final"),
+            Self::RetryHere { after } => write!(formatter, "retried here after {}", Brief(*after)),
+            Self::RetryElsewhere => formatter.write_str("retried elsewhere"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn attempt(events: &[(RequestEventKind, u64)]) -> RequestDiagnostics {
+        let started = Instant::now();
+        let endpoint = "http://127.0.0.1:8081".parse().unwrap();
+        let mut attempt =
+            RequestDiagnostics::new(ExecutionContext::Initial, None, endpoint, started);
+        for (kind, at) in events {
+            attempt.record_at(*kind, started + Duration::from_millis(*at));
+        }
+        attempt
+    }
+
+    #[test]
+    fn each_wait_lasts_until_the_next_event() {
+        let attempt = attempt(&[
+            (RequestEventKind::TransportStart, 1),
+            (RequestEventKind::Queued, 1),
+            (RequestEventKind::Connecting, 5),
+            (RequestEventKind::RequestSent, 12),
+            (RequestEventKind::ResponseHeadersReceived, 20),
+            (RequestEventKind::ResponseBodyReceived, 21),
+        ]);
+        assert_eq!(attempt.queued(), Duration::from_millis(4));
+        assert_eq!(attempt.connecting(), Duration::from_millis(7));
+        assert_eq!(attempt.time_to_headers(), Some(Duration::from_millis(8)));
+        assert_eq!(attempt.elapsed(), Some(Duration::from_millis(21)));
+    }
+
+    #[test]
+    fn an_attempt_that_was_left_has_no_end() {
+        let attempt =
+            attempt(&[(RequestEventKind::TransportStart, 0), (RequestEventKind::RequestSent, 1)]);
+        assert_eq!((attempt.elapsed(), attempt.time_to_headers()), (None, None));
+        assert_eq!((attempt.queued(), attempt.connecting()), (Duration::ZERO, Duration::ZERO));
+        assert_eq!(attempt.phase(), Phase::AwaitingAnswer);
+    }
+
+    #[test]
+    fn headers_are_timed_from_the_connection_they_came_over() {
+        let attempt = attempt(&[
+            (RequestEventKind::RequestSent, 1),
+            (RequestEventKind::RequestSent, 5),
+            (RequestEventKind::ResponseHeadersReceived, 8),
+        ]);
+        assert_eq!(attempt.time_to_headers(), Some(Duration::from_millis(3)));
+    }
 }

@@ -176,7 +176,6 @@ impl fmt::Display for MachineHistory {
     }
 }
 
-#[allow(clippy::cast_precision_loss, reason = "one decimal of it is shown")]
 fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1_u32 << 30)
 }

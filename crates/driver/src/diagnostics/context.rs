@@ -1,0 +1,180 @@
+//! What happened to one operation: all its attempts, hedges included.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sidereal_protocol::CosmosStatus;
+use smallvec::SmallVec;
+use uuid::Uuid;
+
+use super::RequestDiagnostics;
+use crate::system::MachineHistory;
+
+/// How many attempts are kept. An operation that is throttled for minutes makes more of them than anyone
+/// reads: then the first ones and the last one stay.
+pub(super) const ATTEMPTS_KEPT: usize = 32;
+
+/// Attempts, inline while there is only one: most operations need no second.
+type Attempts = SmallVec<[RequestDiagnostics; 1]>;
+
+/// Collects the attempts of an operation while it runs.
+#[derive(Clone, Debug)]
+pub struct DiagnosticsContextBuilder {
+    activity_id: Uuid,
+    started: Instant,
+    attempts: Attempts,
+    left_out: LeftOut,
+    machine: Option<Arc<MachineHistory>>,
+}
+
+/// Attempts that are no longer kept.
+#[derive(Clone, Copy, Debug, Default)]
+struct LeftOut {
+    attempts: usize,
+    charge: f64,
+}
+
+impl DiagnosticsContextBuilder {
+    /// An operation that started at a moment, under the id that its requests carry.
+    #[must_use]
+    pub fn new(activity_id: Uuid, started: Instant) -> Self {
+        let (attempts, left_out) = (Attempts::new(), LeftOut::default());
+        Self { activity_id, started, attempts, left_out, machine: None }
+    }
+
+    /// The id of the operation.
+    #[must_use]
+    pub fn activity_id(&self) -> Uuid {
+        self.activity_id
+    }
+
+    /// When the operation started.
+    #[must_use]
+    pub fn started(&self) -> Instant {
+        self.started
+    }
+
+    /// The attempts so far.
+    #[must_use]
+    pub fn attempts(&self) -> &[RequestDiagnostics] {
+        &self.attempts
+    }
+
+    /// Adds an attempt.
+    pub fn push(&mut self, attempt: RequestDiagnostics) {
+        if self.attempts.len() < ATTEMPTS_KEPT {
+            self.attempts.push(attempt);
+        } else if let Some(last) = self.attempts.last_mut() {
+            self.left_out.attempts += 1;
+            self.left_out.charge += last.charge.unwrap_or(0.0);
+            *last = attempt;
+        }
+    }
+
+    /// The attempt that was added last, for what is decided only then.
+    pub fn last_mut(&mut self) -> Option<&mut RequestDiagnostics> {
+        self.attempts.last_mut()
+    }
+
+    /// Adds the attempts of a hedge that won or lost, in the order in which all of them started. What the
+    /// loser cost was charged too.
+    pub fn absorb(&mut self, other: Self) {
+        self.left_out.attempts += other.left_out.attempts;
+        self.left_out.charge += other.left_out.charge;
+        for attempt in other.attempts {
+            self.push(attempt);
+        }
+        self.attempts.sort_by_key(|attempt| attempt.started);
+        self.machine = self.machine.take().or(other.machine);
+    }
+
+    /// Notes how busy the machine was.
+    pub fn observe_machine(&mut self, machine: Arc<MachineHistory>) {
+        self.machine = Some(machine);
+    }
+
+    /// Closes the book. There is no status if the operation failed before anything was attempted.
+    #[must_use]
+    pub fn complete(
+        self,
+        status: impl Into<Option<CosmosStatus>>,
+        now: Instant,
+    ) -> DiagnosticsContext {
+        let elapsed = now.saturating_duration_since(self.started);
+        DiagnosticsContext { status: status.into(), elapsed, collected: self }
+    }
+}
+
+/// What happened to an operation that is over.
+///
+/// `Display` tells it to people: a headline, then a line for each attempt. [`to_json`](Self::to_json)
+/// tells it to machines.
+#[derive(Clone, Debug)]
+pub struct DiagnosticsContext {
+    status: Option<CosmosStatus>,
+    elapsed: Duration,
+    collected: DiagnosticsContextBuilder,
+}
+
+impl DiagnosticsContext {
+    /// The id that the requests carried; the service's own records have it too.
+    #[must_use]
+    pub fn activity_id(&self) -> Uuid {
+        self.collected.activity_id
+    }
+
+    /// When the operation started.
+    #[must_use]
+    pub fn started(&self) -> Instant {
+        self.collected.started
+    }
+
+    /// How long it took, waits between attempts included.
+    #[must_use]
+    pub fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// How it ended.
+    #[must_use]
+    pub fn status(&self) -> Option<CosmosStatus> {
+        self.status
+    }
+
+    /// The attempts in the order in which they started. Of very many, the first and the last.
+    #[must_use]
+    pub fn attempts(&self) -> &[RequestDiagnostics] {
+        &self.collected.attempts
+    }
+
+    /// How many attempts were made that are not among [`attempts`](Self::attempts).
+    #[must_use]
+    pub fn attempts_left_out(&self) -> usize {
+        self.collected.left_out.attempts
+    }
+
+    /// What all attempts cost together, in request units: also those that failed or came too late.
+    #[must_use]
+    pub fn charge(&self) -> f64 {
+        let kept = self.attempts().iter().filter_map(|attempt| attempt.charge).sum::<f64>();
+        self.collected.left_out.charge + kept
+    }
+
+    /// How busy the machine was, if that was noted.
+    #[must_use]
+    pub fn machine(&self) -> Option<&MachineHistory> {
+        self.collected.machine.as_deref()
+    }
+
+    /// When it ended.
+    pub(super) fn ended(&self) -> Instant {
+        self.collected.started + self.elapsed
+    }
+}
+
+#[cfg(test)]
+impl DiagnosticsContextBuilder {
+    pub(super) fn attempts_are_inline(&self) -> bool {
+        !self.attempts.spilled()
+    }
+}
