@@ -46,6 +46,9 @@ pub trait HttpClient: fmt::Debug + Send + Sync {
         StreamLimit::Unknown
     }
 
+    /// Closes what has been unused for too long. Called now and then.
+    fn sweep(&self) {}
+
     /// Ends all requests in flight; those that were sent fail as *maybe sent*.
     fn close(&self) {}
 }

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
-use super::{Endpoint, HttpClient, ProxyConfig};
+use super::{Endpoint, HttpClient, InvalidProxy, ProxyConfig};
+use crate::options::OptionLayers;
 
 /// Makes clients. Each call gives one with connections of its own, so that a bad one harms no other.
 pub trait HttpClientFactory: fmt::Debug + Send + Sync {
@@ -47,6 +48,51 @@ pub struct HttpClientConfig {
     pub http2_keep_alive_interval: Duration,
     /// How long a ping may stay without an answer before the connection counts as lost.
     pub http2_keep_alive_timeout: Duration,
+}
+
+impl HttpClientConfig {
+    /// What the settings say for data requests.
+    ///
+    /// # Errors
+    ///
+    /// The environment names a proxy that cannot be used.
+    pub fn data_plane(options: &OptionLayers) -> Result<Self, InvalidProxy> {
+        let connection = options.connection();
+        let pool = connection.connection_pool();
+        let client = options.client_options();
+        let proxy = match client.is_proxy_allowed() {
+            true => ProxyConfig::from_lookup(|name| std::env::var(name).ok())?,
+            false => None,
+        };
+        Ok(Self {
+            connect_timeout: connection.connect_timeout(),
+            request_timeout: connection.request_timeout(),
+            pool_max_idle_per_host: pool.max_connections(),
+            pool_idle_timeout: pool.idle_timeout(),
+            proxy,
+            local_address: client.local_address(),
+            accept_invalid_certs: client.accept_invalid_certs(),
+            extra_roots: Vec::new(),
+            versions: match client.is_http2_allowed() {
+                true => HttpVersions::Negotiate,
+                false => HttpVersions::Http1Only,
+            },
+            initial_max_streams: options.sharding().max_streams_per_client().get(),
+            tcp_keepalive_interval: client.tcp_keepalive_interval(),
+            http2_keep_alive_interval: client.http2_keep_alive_interval(),
+            http2_keep_alive_timeout: client.http2_keep_alive_timeout(),
+        })
+    }
+
+    /// What the settings say for metadata requests.
+    ///
+    /// # Errors
+    ///
+    /// The environment names a proxy that cannot be used.
+    pub fn metadata(options: &OptionLayers) -> Result<Self, InvalidProxy> {
+        let request_timeout = options.connection().metadata_request_timeout();
+        Ok(Self { request_timeout, ..Self::data_plane(options)? })
+    }
 }
 
 /// Which versions of HTTP a connection may speak.

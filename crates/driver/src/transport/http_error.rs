@@ -5,6 +5,8 @@ use std::error::Error;
 use std::fmt;
 use std::sync::Arc;
 
+use sidereal_protocol::CosmosStatus;
+
 /// How far a request got before it failed; what decides whether it may be sent again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RequestSentStatus {
@@ -114,6 +116,17 @@ impl HttpError {
     #[must_use]
     pub fn request_sent(&self) -> RequestSentStatus {
         self.request_sent
+    }
+
+    /// The status that stands for the missing answer.
+    #[must_use]
+    pub fn status(&self) -> CosmosStatus {
+        match self.kind {
+            HttpErrorKind::QueueFull => CosmosStatus::CLIENT_QUEUE_FULL,
+            HttpErrorKind::InvalidRequest => CosmosStatus::CLIENT_REQUEST_INVALID,
+            HttpErrorKind::Protocol => CosmosStatus::CLIENT_RESPONSE_INVALID,
+            _ => CosmosStatus::CLIENT_TRANSPORT_FAILED,
+        }
     }
 
     /// Its sentence and those of its causes, in one line.

@@ -89,6 +89,12 @@ impl CosmosStatus {
     pub const CLIENT_TRANSPORT_FAILED: Self = Self::with_sub_status(503, 31001);
     /// 408/31002, made by the client: the operation's deadline passed.
     pub const CLIENT_DEADLINE_EXCEEDED: Self = Self::with_sub_status(408, 31002);
+    /// 503/31004, made by the client: too many requests waited for a connection already.
+    pub const CLIENT_QUEUE_FULL: Self = Self::with_sub_status(503, 31004);
+    /// 500/31005, made by the client: the answer cannot be understood.
+    pub const CLIENT_RESPONSE_INVALID: Self = Self::with_sub_status(500, 31005);
+    /// 400/31006, made by the client: the request cannot be sent as it is.
+    pub const CLIENT_REQUEST_INVALID: Self = Self::with_sub_status(400, 31006);
 
     /// A status without sub-status.
     pub const fn new(code: u16) -> Self {

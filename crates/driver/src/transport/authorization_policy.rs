@@ -1,0 +1,285 @@
+//! Who asks: an account key that signs, a token of Entra ID that is renewed, or a resource token.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use arc_swap::ArcSwapOption;
+use http::{HeaderValue, Method};
+use sidereal_protocol::{AccountKey, AuthorizationToken, SignedRequest};
+use tokio::sync::Mutex;
+
+use super::headers_policy::DateHeader;
+use super::{AuthorizationContext, HttpError, HttpErrorKind, RequestSentStatus};
+
+/// A token is renewed this long before it expires, while the old one still serves.
+const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
+
+/// What requests are authorized with. It appears in no output.
+#[derive(Clone)]
+pub enum Credential {
+    /// The key of the account: every request is signed.
+    Key(AccountKey),
+    /// Tokens of Entra ID, fetched from their source and renewed in time.
+    Entra(Arc<dyn AccessTokenSource>),
+    /// A token that the service made for one user and resource.
+    Resource(HeaderValue),
+}
+
+impl Credential {
+    /// A resource token, as the service gave it.
+    ///
+    /// # Errors
+    ///
+    /// The token cannot be sent as a header.
+    pub fn resource_token(token: &str) -> Result<Self, sidereal_protocol::Error> {
+        let signature = token.rsplit_once("sig=").map_or(token, |(_, signature)| signature);
+        let token = AuthorizationToken::Resource { signature: signature.to_owned() };
+        token.header_value().map(Self::Resource)
+    }
+}
+
+impl fmt::Debug for Credential {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Self::Key(_) => "Credential::Key(…)",
+            Self::Entra(_) => "Credential::Entra(…)",
+            Self::Resource(_) => "Credential::Resource(…)",
+        })
+    }
+}
+
+/// Where access tokens come from.
+pub trait AccessTokenSource: Send + Sync {
+    /// A fresh token for the service.
+    fn fetch(&self) -> AccessTokenFuture<'_>;
+}
+
+/// A token that is on its way.
+pub type AccessTokenFuture<'a> = Pin<
+    Box<
+        dyn Future<Output = Result<AccessToken, Box<dyn std::error::Error + Send + Sync>>>
+            + Send
+            + 'a,
+    >,
+>;
+
+/// A token and its end.
+#[derive(Clone)]
+pub struct AccessToken {
+    /// The token.
+    pub secret: String,
+    /// When it expires.
+    pub expires_on: SystemTime,
+}
+
+impl fmt::Debug for AccessToken {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("AccessToken(…)")
+    }
+}
+
+/// Puts the authorization on requests.
+#[derive(Debug)]
+pub struct AuthorizationPolicy(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Key(AccountKey),
+    Fixed(HeaderValue),
+    Tokens(TokenCache),
+}
+
+impl AuthorizationPolicy {
+    /// Authorizes with a credential.
+    #[must_use]
+    pub fn new(credential: Credential) -> Self {
+        Self(match credential {
+            Credential::Key(key) => Kind::Key(key),
+            Credential::Resource(value) => Kind::Fixed(value),
+            Credential::Entra(source) => Kind::Tokens(TokenCache::new(source)),
+        })
+    }
+
+    /// Whether a new credential can be fetched where the old one was refused.
+    #[must_use]
+    pub fn is_renewable(&self) -> bool {
+        matches!(self.0, Kind::Tokens(_))
+    }
+
+    /// The authorization of a request.
+    pub(super) async fn authorize(
+        &self,
+        method: &Method,
+        context: &AuthorizationContext,
+        date: &DateHeader,
+        now: SystemTime,
+    ) -> Result<HeaderValue, HttpError> {
+        match &self.0 {
+            Kind::Key(key) => Ok(key.authorize(&SignedRequest::new(
+                method,
+                context.resource_type,
+                &context.signed_link,
+                date.signed.as_lower(),
+            ))),
+            Kind::Fixed(value) => Ok(value.clone()),
+            Kind::Tokens(cache) => cache.header(now).await,
+        }
+    }
+
+    /// Forgets the token that was refused, so that the next request fetches one.
+    pub(super) fn forget(&self, refused: Option<&HeaderValue>) {
+        if let Kind::Tokens(cache) = &self.0 {
+            cache.forget(refused);
+        }
+    }
+}
+
+/// The token in use. It is replaced whole; only fetching one is done by one at a time.
+struct TokenCache {
+    source: Arc<dyn AccessTokenSource>,
+    current: ArcSwapOption<CachedToken>,
+    /// Taken by the request that renews ahead of time; the others go on with the old token.
+    is_renewing: AtomicBool,
+    fetching: Mutex<()>,
+}
+
+struct CachedToken {
+    header: HeaderValue,
+    expires_on: SystemTime,
+}
+
+impl TokenCache {
+    fn new(source: Arc<dyn AccessTokenSource>) -> Self {
+        Self {
+            source,
+            current: ArcSwapOption::empty(),
+            is_renewing: AtomicBool::new(false),
+            fetching: Mutex::new(()),
+        }
+    }
+
+    async fn header(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
+        let current = self.current.load_full();
+        let Some(token) = current.filter(|token| token.expires_on > now) else {
+            return self.fetch_one_for_all(now).await;
+        };
+        if token.expires_on > now + RENEW_AHEAD || self.is_renewing.swap(true, Ordering::AcqRel) {
+            return Ok(token.header.clone());
+        }
+        let renewing = Renewing(&self.is_renewing);
+        let renewed = self.fetch().await;
+        drop(renewing);
+        match renewed {
+            Ok(header) => Ok(header),
+            Err(error) => {
+                tracing::warn!(%error, "a token could not be renewed; the old one serves on");
+                Ok(token.header.clone())
+            }
+        }
+    }
+
+    /// Fetches a token; those who come meanwhile wait and take it too.
+    async fn fetch_one_for_all(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
+        let _turn = self.fetching.lock().await;
+        if let Some(token) = self.current.load_full().filter(|token| token.expires_on > now) {
+            return Ok(token.header.clone());
+        }
+        self.fetch().await
+    }
+
+    async fn fetch(&self) -> Result<HeaderValue, HttpError> {
+        let failed = |sentence: &'static str| {
+            HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
+        };
+        let token = self.source.fetch().await.map_err(|error| {
+            // The source's own words go to the log of whoever wrote it: they may hold the secret.
+            tracing::debug!("the credential gave no token");
+            failed("the credential gave no token: check its identity and its permissions")
+                .caused_by(SourceFailure(error))
+        })?;
+        let header = AuthorizationToken::Entra { access_token: token.secret }
+            .header_value()
+            .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
+        let cached = CachedToken { header: header.clone(), expires_on: token.expires_on };
+        self.current.store(Some(Arc::new(cached)));
+        Ok(header)
+    }
+
+    fn forget(&self, refused: Option<&HeaderValue>) {
+        let current = self.current.load();
+        // Another request may have fetched a new one already.
+        if let Some(token) = current.as_ref()
+            && refused.is_none_or(|refused| *refused == token.header)
+        {
+            self.current.compare_and_swap(&current, None);
+        }
+    }
+}
+
+impl fmt::Debug for TokenCache {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("TokenCache(…)")
+    }
+}
+
+/// Lets others renew again, also when the renewal is cancelled.
+struct Renewing<'a>(&'a AtomicBool);
+
+impl Drop for Renewing<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
+    }
+}
+
+/// Why a source gave no token.
+#[derive(Debug)]
+struct SourceFailure(Box<dyn std::error::Error + Send + Sync>);
+
+impl fmt::Display for SourceFailure {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)
+    }
+}
+
+impl std::error::Error for SourceFailure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+#[cfg(feature = "entra")]
+mod entra {
+    use azure_core::credentials::TokenCredential;
+    use sidereal_protocol::ENTRA_SCOPE;
+
+    use super::{AccessToken, AccessTokenFuture, AccessTokenSource, Arc, Credential};
+
+    impl Credential {
+        /// A credential of the Azure SDK.
+        #[must_use]
+        pub fn entra(credential: Arc<dyn TokenCredential>) -> Self {
+            Self::Entra(Arc::new(AzureCredential(credential)))
+        }
+    }
+
+    struct AzureCredential(Arc<dyn TokenCredential>);
+
+    impl AccessTokenSource for AzureCredential {
+        fn fetch(&self) -> AccessTokenFuture<'_> {
+            Box::pin(async {
+                let token = self.0.get_token(&[ENTRA_SCOPE], None).await?;
+                Ok(AccessToken {
+                    secret: token.token.secret().to_owned(),
+                    expires_on: token.expires_on.into(),
+                })
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

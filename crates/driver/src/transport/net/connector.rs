@@ -1,0 +1,150 @@
+//! From nothing to a stream that speaks: TCP, perhaps a tunnel, perhaps TLS, within the connect timeout.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
+
+use super::{tcp, tls, tunnel};
+use crate::transport::{
+    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpProtocol, HttpVersions,
+    RequestSentStatus,
+};
+
+/// Makes connections to one endpoint.
+#[derive(Clone)]
+pub(super) struct Connector {
+    pub(super) endpoint: Endpoint,
+    pub(super) config: Arc<HttpClientConfig>,
+    /// What TLS is set up with, or why it could not be.
+    pub(super) tls: Result<Arc<rustls::ClientConfig>, HttpError>,
+}
+
+impl Connector {
+    /// A connection, and what it speaks.
+    pub(super) async fn connect(&self) -> Result<(Stream, HttpProtocol), HttpError> {
+        let limit = self.config.connect_timeout;
+        match tokio::time::timeout(limit, self.connect_unbounded()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(HttpError::new(
+                HttpErrorKind::Connect,
+                RequestSentStatus::NotSent,
+                format!("no connection to {} was ready within {limit:?}", self.endpoint),
+            )),
+        }
+    }
+
+    async fn connect_unbounded(&self) -> Result<(Stream, HttpProtocol), HttpError> {
+        let stream = self.reach().await?;
+        if !self.endpoint.is_tls() {
+            let protocol = match self.config.versions {
+                HttpVersions::Http2PriorKnowledge => HttpProtocol::Http2,
+                HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
+            };
+            return Ok((Stream::Plain(stream), protocol));
+        }
+        let tls = TlsConnector::from(self.tls.clone()?);
+        let name = tls::server_name(&self.endpoint)?;
+        let stream =
+            tls.connect(name, stream).await.map_err(|error| tls::refused(&self.endpoint, error))?;
+        let chosen = tls::chose_http2(stream.get_ref().1.alpn_protocol());
+        let protocol = match self.config.versions {
+            HttpVersions::Http2PriorKnowledge => HttpProtocol::Http2,
+            HttpVersions::Negotiate if chosen => HttpProtocol::Http2,
+            HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
+        };
+        Ok((Stream::Tls(Box::new(stream)), protocol))
+    }
+
+    /// A TCP connection to the endpoint, through the proxy where one serves it.
+    async fn reach(&self) -> Result<TcpStream, HttpError> {
+        let proxy = self.config.proxy.as_ref().filter(|it| it.serves(self.endpoint.host()));
+        let Some(proxy) = proxy else {
+            return tcp::connect(self.endpoint.host(), self.endpoint.port(), &self.config)
+                .await
+                .map_err(|error| unreachable(self.endpoint.as_str(), error));
+        };
+        let stream = tcp::connect(proxy.host(), proxy.port(), &self.config).await;
+        let place = || format!("the proxy {}:{}", proxy.host(), proxy.port());
+        let stream = stream.map_err(|error| unreachable(&place(), error))?;
+        tunnel::open(stream, &self.endpoint, proxy).await
+    }
+}
+
+fn unreachable(place: &str, error: io::Error) -> HttpError {
+    HttpError::new(
+        HttpErrorKind::Connect,
+        RequestSentStatus::NotSent,
+        format!("no connection to {place} could be made"),
+    )
+    .caused_by(error)
+}
+
+/// A connected stream, encrypted or not.
+pub(super) enum Stream {
+    Plain(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Stream {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
+            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for Stream {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
+        }
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
+        }
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        match self {
+            Self::Plain(stream) => stream.is_write_vectored(),
+            Self::Tls(stream) => stream.is_write_vectored(),
+        }
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
+            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match self.get_mut() {
+            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
+            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
+        }
+    }
+}

@@ -1,0 +1,293 @@
+//! One HTTP/2 connection: streams, the peer's limit on them, pings.
+//!
+//! `h2` is used directly rather than through hyper: the peer's limit is readable, a request costs no
+//! task of its own, and an error tells a refused stream from a lost one.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use h2::client::{Connection, SendRequest};
+use h2::{Ping, PingPong, Reason, RecvStream};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, Method};
+use tokio::task::AbortHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::connector::Stream;
+use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
+use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::transport::{
+    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
+    RequestSentStatus,
+};
+
+/// What one answer may send before we take it from the buffer: a page of the service fits.
+const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
+
+/// What all answers of a connection may have on their way together.
+const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
+
+/// How long a connection that nobody uses any more may take to say goodbye.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// A connection that takes requests.
+pub(super) struct Http2Connection {
+    sender: SendRequest<Bytes>,
+    state: Arc<State>,
+    task: AbortHandle,
+    /// Tells the connection's task that nobody uses it any more.
+    _unused: DropGuard,
+}
+
+/// What the task of the connection tells those who use it.
+struct State {
+    endpoint: Endpoint,
+    /// The streams that the peer allows now.
+    limit: AtomicU32,
+    end: AtomicU8,
+}
+
+/// Why a connection ended, where the error of a stream cannot tell.
+mod end {
+    pub(super) const OPEN: u8 = 0;
+    pub(super) const GIVEN_UP: u8 = 1;
+    pub(super) const NO_PONG: u8 = 2;
+    pub(super) const GOING_AWAY: u8 = 3;
+}
+
+impl Http2Connection {
+    /// Starts HTTP/2 on a stream. The connection lives until it is dropped and its streams have ended.
+    pub(super) async fn start(
+        stream: Stream,
+        endpoint: &Endpoint,
+        config: &HttpClientConfig,
+    ) -> Result<Self, HttpError> {
+        let mut builder = h2::client::Builder::new();
+        builder
+            .initial_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_max_send_streams(config.initial_max_streams as usize)
+            .max_header_list_size(MAX_HEAD_BYTES)
+            .enable_push(false);
+        let (sender, mut connection) = builder.handshake(stream).await.map_err(|error| {
+            let sentence = format!("{endpoint} does not speak HTTP/2");
+            HttpError::new(HttpErrorKind::Connect, RequestSentStatus::NotSent, sentence)
+                .caused_by(error)
+        })?;
+        let state = Arc::new(State {
+            endpoint: endpoint.clone(),
+            limit: AtomicU32::new(config.initial_max_streams),
+            end: AtomicU8::new(end::OPEN),
+        });
+        let unused = CancellationToken::new();
+        let pings = connection.ping_pong();
+        let keep_alive = KeepAlive {
+            interval: config.http2_keep_alive_interval,
+            timeout: config.http2_keep_alive_timeout,
+        };
+        let task =
+            tokio::spawn(live(connection, pings, keep_alive, Arc::clone(&state), unused.clone()));
+        Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
+    }
+
+    /// The streams that the peer allows now.
+    pub(super) fn limit(&self) -> u32 {
+        match self.state.end.load(Ordering::Acquire) {
+            end::OPEN => self.state.limit.load(Ordering::Acquire),
+            _ => 0,
+        }
+    }
+
+    /// Ends the connection and every stream on it.
+    pub(super) fn close(&self) {
+        self.state.end.store(end::GIVEN_UP, Ordering::Release);
+        self.task.abort();
+    }
+
+    /// Sends a request and waits for its whole answer.
+    pub(super) async fn execute(
+        &self,
+        request: HttpRequest,
+        diagnostics: &mut RequestDiagnostics,
+    ) -> Result<HttpResponse, HttpError> {
+        let (head, body) = request.into_parts();
+        let is_head = head.method == Method::HEAD;
+        let mut sender = self.sender.clone();
+        let unsent = |error| self.state.failure(error, RequestSentStatus::NotSent);
+        poll_fn(|context| sender.poll_ready(context)).await.map_err(unsent)?;
+        let request = http::Request::from_parts(head, ());
+        let (answer, mut stream) = sender.send_request(request, body.is_empty()).map_err(unsent)?;
+        diagnostics.sent();
+        if !body.is_empty() {
+            // The whole body is in memory already; h2 sends it as the peer's window allows.
+            let lost = |error| self.state.failure(error, RequestSentStatus::MaybeSent);
+            stream.send_data(body, true).map_err(lost)?;
+        }
+        let answer = answer.await.map_err(|error| {
+            let failure = self.state.failure(error, RequestSentStatus::MaybeSent);
+            diagnostics.request_sent = failure.request_sent();
+            failure
+        })?;
+        diagnostics.record(RequestEventKind::ResponseHeadersReceived);
+        let (head, mut stream) = answer.into_parts();
+        let body = match is_head {
+            true => Bytes::new(),
+            false => self.read_body(&head.headers, &mut stream).await?,
+        };
+        Ok(http::Response::from_parts(head, body))
+    }
+
+    /// Reads an answer's body; one that arrives in one piece is not copied.
+    async fn read_body(
+        &self,
+        headers: &HeaderMap,
+        stream: &mut RecvStream,
+    ) -> Result<Bytes, HttpError> {
+        let Some(first) = self.read_piece(stream).await? else { return Ok(Bytes::new()) };
+        if stream.is_end_stream() {
+            return Ok(first);
+        }
+        let mut body = BytesMut::with_capacity(expected_length(headers).max(first.len()));
+        body.extend_from_slice(&first);
+        while let Some(piece) = self.read_piece(stream).await? {
+            if body.len() + piece.len() > MAX_ANSWER_BYTES {
+                return Err(self.state.too_long());
+            }
+            body.extend_from_slice(&piece);
+        }
+        Ok(body.freeze())
+    }
+
+    async fn read_piece(&self, stream: &mut RecvStream) -> Result<Option<Bytes>, HttpError> {
+        let lost = |error| {
+            // An answer had begun, so the request was processed whatever the peer says now.
+            let failure = self.state.failure(error, RequestSentStatus::MaybeSent);
+            HttpError::new(failure.kind(), RequestSentStatus::MaybeSent, failure.chain())
+        };
+        let Some(piece) = stream.data().await.transpose().map_err(lost)? else { return Ok(None) };
+        // The window is given back as soon as the piece is ours.
+        stream.flow_control().release_capacity(piece.len()).map_err(lost)?;
+        Ok(Some(piece))
+    }
+}
+
+/// How much to make room for; a length that cannot be believed is left to grow by itself.
+fn expected_length(headers: &HeaderMap) -> usize {
+    let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
+    length.filter(|length: &usize| *length <= MAX_ANSWER_BYTES).unwrap_or_default()
+}
+
+impl State {
+    /// What an error of `h2` means for a request that got this far.
+    fn failure(&self, error: h2::Error, sent: RequestSentStatus) -> HttpError {
+        let (kind, not_processed, sentence) = self.verdict(&error);
+        if matches!(kind, HttpErrorKind::GoneAway | HttpErrorKind::ConnectionLost) {
+            // The next request need not find out for itself.
+            self.takes_no_more();
+        }
+        let sent = match (sent, not_processed) {
+            (RequestSentStatus::MaybeSent, true) => RequestSentStatus::NotProcessed,
+            (sent, _) => sent,
+        };
+        HttpError::new(kind, sent, format!("{sentence} ({})", self.endpoint)).caused_by(error)
+    }
+
+    fn takes_no_more(&self) {
+        // Another reason that is known already stays.
+        let _ = self.end.compare_exchange(
+            end::OPEN,
+            end::GOING_AWAY,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+    }
+
+    /// The kind of an error, whether it says that the request was not processed, and a sentence.
+    fn verdict(&self, error: &h2::Error) -> (HttpErrorKind, bool, &'static str) {
+        match self.end.load(Ordering::Acquire) {
+            end::GIVEN_UP => {
+                return (HttpErrorKind::Evicted, false, "the connection was given up");
+            }
+            end::NO_PONG => {
+                return (HttpErrorKind::ConnectionLost, false, "the peer stopped answering pings");
+            }
+            _ => {}
+        }
+        let told = error.is_remote() && (error.is_go_away() || error.is_reset());
+        match error.reason() {
+            Some(Reason::HTTP_1_1_REQUIRED) if told => {
+                (HttpErrorKind::ProtocolChanged, true, "the peer asks for HTTP/1.1")
+            }
+            Some(Reason::REFUSED_STREAM) if told => {
+                (HttpErrorKind::StreamRefused, true, "the peer refused the stream")
+            }
+            _ if told && error.is_go_away() => {
+                (HttpErrorKind::GoneAway, true, "the peer closes the connection")
+            }
+            _ if told => (HttpErrorKind::StreamReset, false, "the peer reset the stream"),
+            _ if error.is_io() => (HttpErrorKind::ConnectionLost, false, "the connection was lost"),
+            _ => (HttpErrorKind::Protocol, false, "HTTP/2 was broken"),
+        }
+    }
+
+    fn too_long(&self) -> HttpError {
+        HttpError::new(
+            HttpErrorKind::Protocol,
+            RequestSentStatus::MaybeSent,
+            format!("the answer of {} is longer than {MAX_ANSWER_BYTES} bytes", self.endpoint),
+        )
+    }
+}
+
+/// When to ping, and how long to wait for the answer.
+struct KeepAlive {
+    interval: Duration,
+    timeout: Duration,
+}
+
+/// The life of a connection: it moves frames until it ends, hangs, or nobody uses it any more.
+async fn live(
+    mut connection: Connection<Stream, Bytes>,
+    pings: Option<PingPong>,
+    keep_alive: KeepAlive,
+    state: Arc<State>,
+    unused: CancellationToken,
+) {
+    let moving_frames = poll_fn(|context| {
+        let ended = Pin::new(&mut connection).poll(context);
+        let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
+        state.limit.store(allowed, Ordering::Release);
+        ended
+    });
+    tokio::select! {
+        ended = moving_frames => {
+            if let Err(error) = ended {
+                tracing::debug!(endpoint = %state.endpoint, %error, "an HTTP/2 connection ended");
+            }
+        }
+        () = missing_pong(pings, keep_alive) => {
+            state.end.store(end::NO_PONG, Ordering::Release);
+            tracing::debug!(endpoint = %state.endpoint, "an HTTP/2 connection stopped answering pings");
+        }
+        () = async { unused.cancelled().await; tokio::time::sleep(FAREWELL).await } => {}
+    }
+    state.takes_no_more();
+}
+
+/// Pings at the interval; returns when an answer does not come in time.
+async fn missing_pong(pings: Option<PingPong>, keep_alive: KeepAlive) {
+    let Some(mut pings) = pings else { return std::future::pending().await };
+    loop {
+        tokio::time::sleep(keep_alive.interval).await;
+        match tokio::time::timeout(keep_alive.timeout, pings.ping(Ping::opaque())).await {
+            Ok(Ok(_)) => {}
+            // The connection is ending; its own future tells how.
+            Ok(Err(_)) => return std::future::pending().await,
+            Err(_) => return,
+        }
+    }
+}

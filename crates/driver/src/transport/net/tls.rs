@@ -1,0 +1,140 @@
+//! TLS: who is trusted, and which versions of HTTP are offered.
+
+use std::sync::{Arc, LazyLock};
+
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+
+use crate::transport::{
+    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus,
+};
+
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
+
+/// The platform's roots; reading them opens files, so it is done once.
+static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+    let found = rustls_native_certs::load_native_certs();
+    for error in &found.errors {
+        tracing::warn!(%error, "a root certificate of the platform cannot be read");
+    }
+    found.certs
+});
+
+/// The settings of TLS that a client's configuration asks for.
+///
+/// The provider of cryptography is passed, never taken from the process: another crate may have
+/// installed one of its own.
+pub(super) fn client_config(config: &HttpClientConfig) -> Result<Arc<ClientConfig>, HttpError> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| failed("TLS cannot be set up".to_owned()).caused_by(error))?;
+    let mut tls = match config.accept_invalid_certs {
+        true => builder
+            .dangerous()
+            .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
+            .with_no_client_auth(),
+        false => builder.with_root_certificates(roots(config)?).with_no_client_auth(),
+    };
+    tls.alpn_protocols = match config.versions {
+        HttpVersions::Negotiate => vec![HTTP2.to_vec(), HTTP1.to_vec()],
+        HttpVersions::Http1Only => vec![HTTP1.to_vec()],
+        HttpVersions::Http2PriorKnowledge => vec![HTTP2.to_vec()],
+    };
+    Ok(Arc::new(tls))
+}
+
+fn roots(config: &HttpClientConfig) -> Result<RootCertStore, HttpError> {
+    let mut roots = RootCertStore::empty();
+    // A root of the platform that cannot be read is somebody else's; the others still count.
+    roots.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
+    for root in &config.extra_roots {
+        let refused =
+            |error| failed("a root that was given cannot be read".to_owned()).caused_by(error);
+        roots.add(root.clone()).map_err::<HttpError, _>(refused)?;
+    }
+    if roots.is_empty() {
+        return Err(failed(
+            "no root certificate is known, so no peer can be trusted: install the platform's \
+             certificates (often a package named ca-certificates) or give roots of your own"
+                .to_owned(),
+        ));
+    }
+    Ok(roots)
+}
+
+/// The name that the peer's certificate must be for.
+pub(super) fn server_name(endpoint: &Endpoint) -> Result<ServerName<'static>, HttpError> {
+    ServerName::try_from(endpoint.host().to_owned()).map_err(|error| {
+        failed(format!("\"{}\" is no name a certificate can have", endpoint.host()))
+            .caused_by(error)
+    })
+}
+
+/// Whether the peer chose HTTP/2.
+pub(super) fn chose_http2(alpn: Option<&[u8]>) -> bool {
+    alpn == Some(HTTP2)
+}
+
+/// A handshake that failed, with what to do about it where that is known.
+pub(super) fn refused(endpoint: &Endpoint, error: std::io::Error) -> HttpError {
+    let untrusted = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
+        .is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_)));
+    let sentence = match untrusted {
+        true => format!(
+            "the certificate of {endpoint} was refused: if it is an emulator's own, trust its root"
+        ),
+        false => format!("no TLS connection to {endpoint} could be made"),
+    };
+    failed(sentence).caused_by(error)
+}
+
+fn failed(sentence: String) -> HttpError {
+    HttpError::new(HttpErrorKind::Tls, RequestSentStatus::NotSent, sentence)
+}
+
+/// Takes any certificate, as the user asked for in so many words. Signatures are still checked.
+#[derive(Debug)]
+struct AcceptAny(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AcceptAny {
+    fn verify_server_cert(
+        &self,
+        _end_entity: &CertificateDer<'_>,
+        _intermediates: &[CertificateDer<'_>],
+        _server_name: &ServerName<'_>,
+        _ocsp_response: &[u8],
+        _now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signature, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signature, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,102 @@
+//! A tunnel through a proxy: `CONNECT`, and what the proxy says to it.
+
+use std::io;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::transport::{Endpoint, HttpError, HttpErrorKind, ProxyConfig, RequestSentStatus};
+
+/// The most bytes of a proxy's answer that are read.
+const MAX_REPLY_BYTES: usize = 8 * 1024;
+
+/// Asks the proxy at the other end of a connection for a tunnel to an endpoint.
+pub(super) async fn open(
+    mut stream: TcpStream,
+    endpoint: &Endpoint,
+    proxy: &ProxyConfig,
+) -> Result<TcpStream, HttpError> {
+    let request = request(endpoint, proxy);
+    let lost = |error: io::Error| failed(proxy, "closed the connection").caused_by(error);
+    stream.write_all(&request).await.map_err(lost)?;
+    let reply = read_reply(&mut stream, proxy).await?;
+    match status_of(&reply) {
+        Some(200..=299) => Ok(stream),
+        Some(407) => Err(failed(
+            proxy,
+            "wants credentials it did not get (407): put them into its address, \
+             as in http://user:password@proxy:3128",
+        )),
+        Some(status) => {
+            Err(failed(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
+        }
+        None => Err(failed(proxy, "does not speak HTTP")),
+    }
+}
+
+fn request(endpoint: &Endpoint, proxy: &ProxyConfig) -> Vec<u8> {
+    let host = match endpoint.host().contains(':') {
+        true => format!("[{}]", endpoint.host()),
+        false => endpoint.host().to_owned(),
+    };
+    let target = format!("{host}:{}", endpoint.port());
+    let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
+    if let Some(authorization) = proxy.authorization() {
+        request.extend_from_slice(b"Proxy-Authorization: ");
+        request.extend_from_slice(authorization.as_bytes());
+        request.extend_from_slice(b"\r\n");
+    }
+    request.extend_from_slice(b"\r\n");
+    request
+}
+
+/// Reads up to the empty line, byte by byte: what follows belongs to the tunnel.
+async fn read_reply(stream: &mut TcpStream, proxy: &ProxyConfig) -> Result<Vec<u8>, HttpError> {
+    let mut reply = Vec::with_capacity(256);
+    while !reply.ends_with(b"\r\n\r\n") {
+        if reply.len() == MAX_REPLY_BYTES {
+            return Err(failed(proxy, "answered with a head that does not end"));
+        }
+        let byte = stream.read_u8().await;
+        reply.push(byte.map_err(|error| failed(proxy, "closed the connection").caused_by(error))?);
+    }
+    Ok(reply)
+}
+
+fn status_of(reply: &[u8]) -> Option<u16> {
+    let line = str::from_utf8(reply).ok()?.lines().next()?;
+    let mut words = line.split(' ');
+    words.next().filter(|version| version.starts_with("HTTP/1."))?;
+    words.next()?.parse().ok()
+}
+
+fn failed(proxy: &ProxyConfig, what: &str) -> HttpError {
+    HttpError::new(
+        HttpErrorKind::Proxy,
+        RequestSentStatus::NotSent,
+        format!("the proxy {}:{} {what}", proxy.host(), proxy.port()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_is_read_from_the_first_line() {
+        assert_eq!(status_of(b"HTTP/1.1 200 Connection established\r\n\r\n"), Some(200));
+        assert_eq!(status_of(b"HTTP/1.0 407 \r\nX: y\r\n\r\n"), Some(407));
+        assert_eq!(status_of(b"SSH-2.0-OpenSSH\r\n\r\n"), None);
+        assert_eq!(status_of(b"\r\n\r\n"), None);
+    }
+
+    #[test]
+    fn the_target_names_host_and_port_and_the_credentials_go_along() {
+        let endpoint = "https://contoso.documents.azure.com/".parse().unwrap();
+        let proxy = ProxyConfig::parse("http://me:secret@proxy:3128").unwrap();
+        let text = String::from_utf8(request(&endpoint, &proxy)).unwrap();
+        assert!(text.starts_with("CONNECT contoso.documents.azure.com:443 HTTP/1.1\r\nHost: "));
+        assert!(text.contains("\r\nProxy-Authorization: Basic "));
+        assert!(text.ends_with("\r\n\r\n"));
+    }
+}

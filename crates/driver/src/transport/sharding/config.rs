@@ -1,0 +1,85 @@
+//! The settings of sharding, resolved.
+
+use std::time::Duration;
+
+use crate::options::ShardingOptionsView;
+
+/// How many connections share the load of an endpoint, and when one is given up.
+///
+/// What each means, and its default, is with [`ShardingOptions`](crate::options::ShardingOptions).
+#[derive(Clone, Debug, PartialEq)]
+#[expect(missing_docs, reason = "each field is documented where the setting is declared")]
+pub struct ShardingConfig {
+    pub max_streams_per_client: u32,
+    pub max_clients_per_endpoint: u32,
+    pub min_clients_per_endpoint: u32,
+    pub load_spread_ratio: f64,
+    pub consecutive_failure_threshold: u32,
+    pub eviction_grace_period: Duration,
+    pub eviction_drain_timeout: Duration,
+    pub idle_client_timeout: Duration,
+    pub health_check_interval: Duration,
+    pub scale_up_threshold_ratio: f64,
+    pub recent_success_window: Duration,
+    pub read_hang_threshold: Duration,
+    pub eviction_cpu_limit: f64,
+    pub max_queued_requests: usize,
+}
+
+impl From<ShardingOptionsView<'_>> for ShardingConfig {
+    fn from(options: ShardingOptionsView<'_>) -> Self {
+        let max_clients_per_endpoint = options.max_clients_per_endpoint().get();
+        Self {
+            max_streams_per_client: options.max_streams_per_client().get(),
+            max_clients_per_endpoint,
+            // A minimum above the maximum gives way to it.
+            min_clients_per_endpoint: options
+                .min_clients_per_endpoint()
+                .get()
+                .min(max_clients_per_endpoint),
+            load_spread_ratio: options.load_spread_ratio().value(),
+            consecutive_failure_threshold: options.consecutive_failure_threshold().get(),
+            eviction_grace_period: options.eviction_grace_period(),
+            eviction_drain_timeout: options.eviction_drain_timeout(),
+            idle_client_timeout: options.idle_client_timeout(),
+            health_check_interval: options.health_check_interval(),
+            scale_up_threshold_ratio: options.scale_up_threshold_ratio().value(),
+            recent_success_window: options.recent_success_window(),
+            read_hang_threshold: options.read_hang_threshold(),
+            eviction_cpu_limit: options.eviction_cpu_limit().value(),
+            max_queued_requests: options.max_queued_requests(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroU32;
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::options::{CosmosClientOptions, OptionLayers, ShardingOptions};
+
+    #[test]
+    fn the_defaults_are_those_of_the_specification() {
+        let config = ShardingConfig::from(OptionLayers::default().sharding());
+        assert_eq!((config.max_streams_per_client, config.min_clients_per_endpoint), (16, 1));
+        assert_eq!((config.load_spread_ratio, config.scale_up_threshold_ratio), (0.5, 0.75));
+        assert_eq!(config.consecutive_failure_threshold, 5);
+        assert_eq!(config.eviction_grace_period, Duration::from_secs(2));
+        assert_eq!(config.idle_client_timeout, Duration::from_secs(60));
+        assert_eq!(config.health_check_interval, Duration::from_secs(10));
+        assert_eq!(config.eviction_cpu_limit, 0.9);
+    }
+
+    #[test]
+    fn a_minimum_above_the_maximum_gives_way() {
+        let count = |number| NonZeroU32::new(number).unwrap();
+        let sharding = ShardingOptions::default()
+            .with_max_clients_per_endpoint(count(2))
+            .with_min_clients_per_endpoint(count(5));
+        let account = CosmosClientOptions { sharding, ..CosmosClientOptions::default() };
+        let layers = OptionLayers::new(Arc::default(), Arc::default(), Arc::new(account));
+        assert_eq!(ShardingConfig::from(layers.sharding()).min_clients_per_endpoint, 2);
+    }
+}

@@ -1,0 +1,214 @@
+//! One attempt at one endpoint, to its end: headers, signature, sending, and what may be repeated here.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use http::HeaderValue;
+use http::header::AUTHORIZATION;
+use sidereal_protocol::headers::ResponseHeaders;
+
+use super::transport_retry::{RetryContext, ThrottleAction, evaluate_transport_retry};
+use super::{
+    AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
+    HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
+    TransportResult,
+};
+use crate::diagnostics::{
+    Decision, DiagnosticsContextBuilder, ExecutionContext, NextStep, RequestDiagnostics,
+    RequestEventKind,
+};
+
+/// Brings requests of one account to their endpoints.
+///
+/// What is done to a request is a fixed, short list of calls, not a chain of policies. Regions are not
+/// known here: an attempt stays at its endpoint.
+#[derive(Debug)]
+pub struct TransportPipeline {
+    headers_policy: CosmosHeadersPolicy,
+    auth_policy: AuthorizationPolicy,
+    http_transport: Arc<AdaptiveTransport>,
+    /// The longest that one request may take.
+    request_timeout: Duration,
+    /// Chance, from 0 to 1.
+    chance: fn() -> f64,
+}
+
+impl TransportPipeline {
+    /// A pipeline over connections that may be shared with other accounts.
+    #[must_use]
+    pub fn new(
+        headers_policy: CosmosHeadersPolicy,
+        auth_policy: AuthorizationPolicy,
+        http_transport: Arc<AdaptiveTransport>,
+        request_timeout: Duration,
+    ) -> Self {
+        Self { headers_policy, auth_policy, http_transport, request_timeout, chance: fastrand::f64 }
+    }
+
+    /// The same pipeline with another source of chance.
+    #[must_use]
+    pub fn with_chance(mut self, chance: fn() -> f64) -> Self {
+        self.chance = chance;
+        self
+    }
+
+    /// The connections.
+    #[must_use]
+    pub fn http_transport(&self) -> &Arc<AdaptiveTransport> {
+        &self.http_transport
+    }
+
+    /// Sends a request until it is answered, refused, lost or out of time, and writes down every attempt.
+    ///
+    /// Dropping the future cancels the request.
+    pub async fn execute(
+        &self,
+        request: &TransportRequest,
+        diagnostics: &mut DiagnosticsContextBuilder,
+    ) -> TransportResult {
+        let mut state = request.throttling;
+        let mut execution_context = request.execution_context;
+        let mut avoided_shard = None;
+        loop {
+            let mut attempt = RequestDiagnostics::new(
+                execution_context,
+                request.region.clone(),
+                request.endpoint.clone(),
+                Instant::now(),
+            );
+            let (outcome, authorization) = self.attempt(request, avoided_shard, &mut attempt).await;
+            let now = Instant::now();
+            let action = evaluate_transport_retry(
+                &outcome,
+                &state,
+                &RetryContext {
+                    is_repeatable: request.is_repeatable,
+                    has_renewable_credential: self.auth_policy.is_renewable(),
+                    deadline: request.deadline,
+                    now,
+                    jitter: (self.chance)(),
+                },
+            );
+            attempt.decision = Some(decision_of(&action));
+            let failed_shard = attempt.shard;
+            diagnostics.push(attempt);
+            match action {
+                ThrottleAction::Propagate { .. } => return TransportResult { outcome, at: now },
+                ThrottleAction::Retry {
+                    delay,
+                    new_state,
+                    on_another_shard,
+                    with_new_credential,
+                    ..
+                } => {
+                    if with_new_credential {
+                        self.auth_policy.forget(authorization.as_ref());
+                    }
+                    if !delay.is_zero() {
+                        tokio::time::sleep(delay).await;
+                    }
+                    avoided_shard = failed_shard.filter(|_| on_another_shard);
+                    state = new_state;
+                    execution_context = ExecutionContext::Retry;
+                }
+            }
+        }
+    }
+
+    /// One request on the wire, bounded by the deadline and by the timeout of one request.
+    async fn attempt(
+        &self,
+        request: &TransportRequest,
+        avoided_shard: Option<u64>,
+        attempt: &mut RequestDiagnostics,
+    ) -> (TransportOutcome, Option<HeaderValue>) {
+        attempt.record_at(RequestEventKind::TransportStart, attempt.started);
+        let timeout = attempt.started + self.request_timeout;
+        let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
+        let terms = SendTerms { deadline: Some(end), avoided_shard };
+        let mut authorization = None;
+        let sending = self.authorize_and_send(request, terms, attempt, &mut authorization);
+        let answer = tokio::time::timeout_at(end.into(), sending).await;
+        let outcome = match answer {
+            Ok(Ok(response)) => answered(response, attempt),
+            Ok(Err(error)) => lost(error, attempt),
+            Err(_) if end < timeout || request.deadline == Some(end) => out_of_time(attempt),
+            Err(_) => {
+                let error = self.timed_out(attempt);
+                lost(error, attempt)
+            }
+        };
+        (outcome, authorization)
+    }
+
+    async fn authorize_and_send(
+        &self,
+        request: &TransportRequest,
+        terms: SendTerms,
+        attempt: &mut RequestDiagnostics,
+        authorization: &mut Option<HeaderValue>,
+    ) -> Result<HttpResponse, HttpError> {
+        let now = SystemTime::now();
+        let date = self.headers_policy.date(now);
+        let header =
+            self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
+        if self.auth_policy.is_renewable() {
+            *authorization = Some(header.clone());
+        }
+        let mut http_request = HttpRequest::new(request.body.clone());
+        *http_request.method_mut() = request.method.clone();
+        *http_request.uri_mut() = request.endpoint.uri(request.path.clone());
+        *http_request.headers_mut() =
+            self.headers_policy.apply(&request.headers, &request.activity_id, &date);
+        http_request.headers_mut().insert(AUTHORIZATION, header);
+        self.http_transport.send(&request.endpoint, http_request, attempt, terms).await
+    }
+
+    fn timed_out(&self, attempt: &RequestDiagnostics) -> HttpError {
+        let (limit, phase) = (self.request_timeout, attempt.phase());
+        HttpError::new(
+            HttpErrorKind::Timeout,
+            attempt.request_sent,
+            format!("no answer came within {limit:?} ({}): {phase}", attempt.endpoint),
+        )
+    }
+}
+
+fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+    attempt.record(RequestEventKind::ResponseBodyReceived);
+    let (head, body) = response.into_parts();
+    let told = ResponseHeaders::new(&head.headers);
+    let status = told.status(head.status);
+    attempt.status = Some(status);
+    attempt.charge = told.request_charge();
+    attempt.server_duration = told.request_duration();
+    let response = TransportResponse { status, headers: head.headers, body };
+    match status.is_success() || status.is_not_modified() {
+        true => TransportOutcome::Success(response),
+        false => TransportOutcome::HttpError(response),
+    }
+}
+
+fn lost(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+    attempt.failed(&error);
+    attempt.status = Some(error.status());
+    TransportOutcome::TransportError { request_sent: error.request_sent(), error }
+}
+
+fn out_of_time(attempt: &mut RequestDiagnostics) -> TransportOutcome {
+    let phase = attempt.phase();
+    let outcome = TransportOutcome::DeadlineExceeded { phase, request_sent: attempt.request_sent };
+    attempt.failure = Some(format!("the deadline passed while {phase}").into());
+    attempt.record(RequestEventKind::TransportFailed);
+    attempt.status = Some(outcome.status());
+    outcome
+}
+
+fn decision_of(action: &ThrottleAction) -> Decision {
+    match *action {
+        ThrottleAction::Retry { delay, why, .. } => {
+            Decision { next: NextStep::RetryHere { after: delay }, why }
+        }
+        ThrottleAction::Propagate { why } => Decision { next: NextStep::Finish, why },
+    }
+}

@@ -1,0 +1,259 @@
+//! Whether an attempt goes on at the same endpoint: throttling, lost connections, stale credentials.
+//!
+//! One pure function over values. Which other region to try is not decided here.
+
+use std::time::{Duration, Instant};
+
+use sidereal_protocol::CosmosStatus;
+use sidereal_protocol::headers::ResponseHeaders;
+
+use super::{
+    HttpError, HttpErrorKind, RequestSentStatus, ThrottleRetryState, TransportOutcome,
+    TransportResponse,
+};
+use crate::options::AvailabilityOptionsView;
+
+/// Retries of a connectivity error at the same endpoint: once, over another connection. A second failure
+/// is the endpoint's, and elsewhere is a better place to go.
+const MAX_CONNECTIVITY_RETRIES: u32 = 1;
+
+/// The most times a request is sent again because the peer did not take it.
+const MAX_RESENDS: u32 = 5;
+
+/// The share of a wait that chance adds, so that those who were sent away together do not come back so.
+const JITTER: f64 = 0.25;
+
+/// What happens after an attempt.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ThrottleAction {
+    /// The same request is sent again.
+    Retry {
+        /// After this long.
+        delay: Duration,
+        /// With this state.
+        new_state: ThrottleRetryState,
+        /// Over another connection than before, where there is one.
+        on_another_shard: bool,
+        /// With a credential that is fetched anew.
+        with_new_credential: bool,
+        /// Why.
+        why: &'static str,
+    },
+    /// The outcome is the attempt's.
+    Propagate {
+        /// Why.
+        why: &'static str,
+    },
+}
+
+/// What the decision depends on beside the outcome.
+#[derive(Clone, Copy, Debug)]
+pub struct RetryContext {
+    /// Whether sending the request twice can do no harm.
+    pub is_repeatable: bool,
+    /// Whether the credential can be renewed.
+    pub has_renewable_credential: bool,
+    /// When the operation ends.
+    pub deadline: Option<Instant>,
+    /// Now.
+    pub now: Instant,
+    /// A number from 0 to 1, of chance.
+    pub jitter: f64,
+}
+
+/// Decides whether an attempt goes on at the same endpoint.
+#[must_use]
+pub fn evaluate_transport_retry(
+    outcome: &TransportOutcome,
+    state: &ThrottleRetryState,
+    context: &RetryContext,
+) -> ThrottleAction {
+    let action = match outcome {
+        TransportOutcome::Success(_) => return propagate("the service answered"),
+        TransportOutcome::DeadlineExceeded { .. } => return propagate("the deadline passed"),
+        TransportOutcome::HttpError(response) => after_refusal(response, state, context),
+        TransportOutcome::TransportError { error, request_sent } => {
+            after_lost_request(error, *request_sent, state, context)
+        }
+    };
+    match (action, context.deadline) {
+        (ThrottleAction::Retry { delay, .. }, Some(deadline))
+            if context.now + delay >= deadline =>
+        {
+            propagate("the deadline comes before another attempt could")
+        }
+        (action, _) => action,
+    }
+}
+
+fn after_refusal(
+    response: &TransportResponse,
+    state: &ThrottleRetryState,
+    context: &RetryContext,
+) -> ThrottleAction {
+    if response.status.is_throttled() {
+        return after_throttling(response, state, context);
+    }
+    if asks_for_new_credential(response.status) && context.has_renewable_credential {
+        return match state.was_reauthorized {
+            true => propagate("a new credential was refused too"),
+            false => ThrottleAction::Retry {
+                delay: Duration::ZERO,
+                new_state: ThrottleRetryState { was_reauthorized: true, ..*state },
+                on_another_shard: false,
+                with_new_credential: true,
+                why: "the credential was refused: a new one is fetched",
+            },
+        };
+    }
+    propagate("the service refused")
+}
+
+fn after_throttling(
+    response: &TransportResponse,
+    state: &ThrottleRetryState,
+    context: &RetryContext,
+) -> ThrottleAction {
+    if state.attempt_count >= state.max_attempts {
+        return propagate("throttled, and the attempts are used up");
+    }
+    let named = ResponseHeaders::new(&response.headers).retry_after();
+    let delay = match named {
+        Some(named) => named + state.initial_backoff.min(named).mul_f64(JITTER * context.jitter),
+        None => state.backoff(state.attempt_count, context.jitter),
+    };
+    if state.cumulative_delay + delay > state.max_wait_time {
+        return propagate("throttled, and the time for waiting is used up");
+    }
+    ThrottleAction::Retry {
+        delay,
+        new_state: ThrottleRetryState {
+            attempt_count: state.attempt_count + 1,
+            cumulative_delay: state.cumulative_delay + delay,
+            ..*state
+        },
+        on_another_shard: false,
+        with_new_credential: false,
+        why: match named {
+            Some(_) => "throttled: the service says how long to wait",
+            None => "throttled",
+        },
+    }
+}
+
+fn after_lost_request(
+    error: &HttpError,
+    sent: RequestSentStatus,
+    state: &ThrottleRetryState,
+    context: &RetryContext,
+) -> ThrottleAction {
+    match Loss::of(error.kind()) {
+        Loss::Final => propagate("another connection would not help"),
+        // The peer, or our own pool, says that it did nothing with the request.
+        Loss::NotTaken if sent.is_safe_to_resend() => match state.resends {
+            MAX_RESENDS.. => propagate("the peer keeps refusing the request"),
+            resends => again(
+                // At once the first time: the connection was merely old.
+                resends.checked_sub(1).map_or(Duration::ZERO, |n| state.backoff(n, context.jitter)),
+                ThrottleRetryState { resends: resends + 1, ..*state },
+                "the request was not taken",
+            ),
+        },
+        Loss::NotTaken | Loss::Connectivity => {
+            if state.connectivity_retries >= MAX_CONNECTIVITY_RETRIES {
+                return propagate("another connection failed too");
+            }
+            if !sent.is_safe_to_resend() && !context.is_repeatable {
+                return propagate("the request may have been carried out, and must not be twice");
+            }
+            again(
+                Duration::ZERO,
+                ThrottleRetryState {
+                    connectivity_retries: state.connectivity_retries + 1,
+                    ..*state
+                },
+                "the connection failed: another one is tried",
+            )
+        }
+    }
+}
+
+/// What a kind of error says about trying again.
+enum Loss {
+    /// It would fail again.
+    Final,
+    /// It was not taken, and can be sent again at once.
+    NotTaken,
+    /// Another connection may do better.
+    Connectivity,
+}
+
+impl Loss {
+    fn of(kind: HttpErrorKind) -> Self {
+        match kind {
+            HttpErrorKind::InvalidRequest
+            | HttpErrorKind::Tls
+            | HttpErrorKind::Proxy
+            | HttpErrorKind::QueueFull => Self::Final,
+            HttpErrorKind::GoneAway
+            | HttpErrorKind::StreamRefused
+            | HttpErrorKind::ProtocolChanged
+            | HttpErrorKind::Closed => Self::NotTaken,
+            HttpErrorKind::Connect
+            | HttpErrorKind::ConnectionLost
+            | HttpErrorKind::StreamReset
+            | HttpErrorKind::Protocol
+            | HttpErrorKind::Timeout
+            | HttpErrorKind::Evicted => Self::Connectivity,
+        }
+    }
+}
+
+/// 401/5006 and 403/5300: the token expired, or was judged by rules it is too old for.
+fn asks_for_new_credential(status: CosmosStatus) -> bool {
+    matches!((status.code(), status.sub_status()), (401, 5006) | (403, 5300))
+}
+
+fn propagate(why: &'static str) -> ThrottleAction {
+    ThrottleAction::Propagate { why }
+}
+
+fn again(delay: Duration, new_state: ThrottleRetryState, why: &'static str) -> ThrottleAction {
+    ThrottleAction::Retry {
+        delay,
+        new_state,
+        on_another_shard: true,
+        with_new_credential: false,
+        why,
+    }
+}
+
+impl ThrottleRetryState {
+    /// The budgets that the settings give an attempt.
+    #[must_use]
+    pub fn new(options: &AvailabilityOptionsView<'_>) -> Self {
+        Self {
+            attempt_count: 0,
+            max_attempts: options.max_throttle_retry_count(),
+            cumulative_delay: Duration::ZERO,
+            max_wait_time: options.max_throttle_wait(),
+            initial_backoff: options.retry_initial_backoff(),
+            max_backoff: options.retry_max_backoff(),
+            backoff_factor: options.retry_backoff_factor().value(),
+            connectivity_retries: 0,
+            resends: 0,
+            was_reauthorized: false,
+        }
+    }
+
+    /// The wait before the n-th retry: longer each time, up to the most, less what chance takes off.
+    fn backoff(&self, n: u32, jitter: f64) -> Duration {
+        let exponent = i32::try_from(n).unwrap_or(i32::MAX);
+        let longest = self.max_backoff.as_secs_f64();
+        let wait = self.initial_backoff.as_secs_f64() * self.backoff_factor.powi(exponent);
+        Duration::from_secs_f64(wait.min(longest) * (1.0 - JITTER * jitter))
+    }
+}
+
+#[cfg(test)]
+mod tests;
