@@ -8,6 +8,8 @@
 extern crate self as sidereal_driver;
 
 pub mod diagnostics;
+#[cfg(feature = "fault_injection")]
+pub mod fault_injection;
 pub mod options;
 pub mod system;
 pub mod transport;

@@ -1,0 +1,134 @@
+//! Where fault-injecting clients come from, and where their rules are kept.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arc_swap::ArcSwap;
+use tokio::time::Instant;
+
+use super::{FaultInjectingHttpClient, FaultInjectionRule, RequestView, decide};
+use crate::transport::{Endpoint, HttpClient, HttpClientConfig, HttpClientFactory};
+
+/// Wraps the clients of another factory, so that faults can be injected into them while they run.
+///
+/// Rules are tried in the order in which they were added. A change takes effect with the next request.
+#[derive(Debug)]
+pub struct FaultInjectingHttpClientFactory {
+    inner: Arc<dyn HttpClientFactory>,
+    faults: Arc<Faults>,
+    /// Locked only while a client is made.
+    created: Mutex<HashMap<Endpoint, u64>>,
+}
+
+impl FaultInjectingHttpClientFactory {
+    /// A factory without rules, whose draws differ from run to run.
+    #[must_use]
+    pub fn new(inner: Arc<dyn HttpClientFactory>) -> Self {
+        Self::with_seed(inner, fastrand::u64(..))
+    }
+
+    /// A factory without rules, whose draws are the same for the same seed.
+    #[must_use]
+    pub fn with_seed(inner: Arc<dyn HttpClientFactory>, seed: u64) -> Self {
+        let rules = ArcSwap::from_pointee(Vec::new());
+        let faults = Arc::new(Faults { rules, random: AtomicU64::new(seed) });
+        Self { inner, faults, created: Mutex::new(HashMap::new()) }
+    }
+
+    /// Adds a rule behind the others; one with the same id gives way to it. The rule that comes back can be
+    /// switched off and on, and counts its hits.
+    pub fn add(&self, rule: FaultInjectionRule) -> Arc<FaultInjectionRule> {
+        let rule = Arc::new(rule);
+        self.faults.rules.rcu(|rules| {
+            let others = rules.iter().filter(|other| other.id() != rule.id()).cloned();
+            others.chain([Arc::clone(&rule)]).collect::<Vec<_>>()
+        });
+        rule
+    }
+
+    /// Removes a rule, and says whether it was there.
+    pub fn remove(&self, id: &str) -> bool {
+        let before = self
+            .faults
+            .rules
+            .rcu(|rules| rules.iter().filter(|rule| rule.id() != id).cloned().collect::<Vec<_>>());
+        before.iter().any(|rule| rule.id() == id)
+    }
+
+    /// Puts these rules in the place of all others at once.
+    pub fn replace(&self, rules: impl IntoIterator<Item = FaultInjectionRule>) {
+        self.faults.rules.store(Arc::new(rules.into_iter().map(Arc::new).collect()));
+    }
+
+    /// Removes all rules.
+    pub fn clear(&self) {
+        self.replace([]);
+    }
+
+    /// The rules, in the order in which they are tried.
+    #[must_use]
+    pub fn rules(&self) -> Arc<Vec<Arc<FaultInjectionRule>>> {
+        self.faults.rules.load_full()
+    }
+
+    /// How often a rule was applied; none if there is no such rule.
+    #[must_use]
+    pub fn hits(&self, id: &str) -> Option<u64> {
+        self.faults.rules.load().iter().find(|rule| rule.id() == id).map(|rule| rule.hits())
+    }
+
+    /// How many clients were made for an endpoint.
+    #[must_use]
+    pub fn clients_created(&self, endpoint: &Endpoint) -> u64 {
+        let created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
+        created.get(endpoint).copied().unwrap_or(0)
+    }
+
+    /// The number of the next client for an endpoint.
+    fn next_number(&self, endpoint: &Endpoint) -> u64 {
+        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = created.entry(endpoint.clone()).or_default();
+        *count += 1;
+        *count - 1
+    }
+}
+
+impl HttpClientFactory for FaultInjectingHttpClientFactory {
+    fn create(&self, endpoint: &Endpoint, config: &HttpClientConfig) -> Arc<dyn HttpClient> {
+        let inner = self.inner.create(endpoint, config);
+        let number = self.next_number(endpoint);
+        let faults = Arc::clone(&self.faults);
+        Arc::new(FaultInjectingHttpClient::new(inner, endpoint.clone(), number, faults))
+    }
+}
+
+/// The rules, shared by all clients of a factory.
+#[derive(Debug)]
+pub(super) struct Faults {
+    rules: ArcSwap<Vec<Arc<FaultInjectionRule>>>,
+    random: AtomicU64,
+}
+
+impl Faults {
+    /// How far the random numbers of two requests are apart: odd, so that all numbers come up.
+    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
+
+    /// The rule that this meets, with the hit taken.
+    pub(super) fn hit(&self, view: &RequestView<'_>) -> Option<Arc<FaultInjectionRule>> {
+        let rules = self.rules.load();
+        if rules.is_empty() {
+            return None;
+        }
+        let random = self.random.fetch_add(Self::STEP, Ordering::Relaxed);
+        let now = Instant::now();
+        loop {
+            let rule = decide(&rules, view, now, random)?;
+            if rule.claim_hit() {
+                tracing::debug!(rule = rule.id(), "a fault is injected");
+                return Some(Arc::clone(rule));
+            }
+            // Others used the rule up in between; it is out of the running now.
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What happens to the requests that a rule is about.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use sidereal_protocol::CosmosStatus;
+use sidereal_protocol::headers::names;
+
+use crate::transport::{HttpErrorKind, HttpResponse, RequestSentStatus};
+
+/// What a rule does.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum FaultInjectionResult {
+    /// The request is answered without being sent.
+    Answer(InjectedAnswer),
+    /// The request fails without an answer.
+    Error {
+        /// What went wrong.
+        kind: HttpErrorKind,
+        /// How far the request got.
+        delivery: Delivery,
+    },
+    /// The request is held back, then sent.
+    Delay(Duration),
+    /// The request counts as sent and is never answered, until it is cancelled or its client closed.
+    Hang,
+    /// The client's connection is at fault, not a request.
+    Connect(ConnectFault),
+}
+
+impl FaultInjectionResult {
+    /// An answer with a status and nothing else.
+    #[must_use]
+    pub fn status(status: CosmosStatus) -> Self {
+        Self::Answer(InjectedAnswer::new(status))
+    }
+
+    /// No connection, so nothing was sent.
+    #[must_use]
+    pub fn connection_error() -> Self {
+        Self::Error { kind: HttpErrorKind::Connect, delivery: Delivery::NotSent }
+    }
+
+    /// The connection ends and the request with it: the service never saw it, and nobody can tell.
+    #[must_use]
+    pub fn request_lost() -> Self {
+        Self::Error { kind: HttpErrorKind::ConnectionLost, delivery: Delivery::LostOnTheWay }
+    }
+
+    /// The connection ends after the service carried the request out: only the answer is lost.
+    #[must_use]
+    pub fn answer_lost() -> Self {
+        Self::Error { kind: HttpErrorKind::ConnectionLost, delivery: Delivery::AnswerLost }
+    }
+
+    /// Whether it is about connections rather than requests.
+    pub(super) fn concerns_connections(&self) -> bool {
+        matches!(self, Self::Connect(_))
+    }
+}
+
+/// How far a request gets before its injected error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Nothing of it is sent, and the error says so.
+    NotSent,
+    /// The peer refused it, and the error says so.
+    Refused,
+    /// It is not sent, but the error cannot tell.
+    LostOnTheWay,
+    /// It is sent and carried out, but the error cannot tell.
+    AnswerLost,
+}
+
+impl Delivery {
+    /// What the error says.
+    #[must_use]
+    pub const fn request_sent(self) -> RequestSentStatus {
+        match self {
+            Self::NotSent => RequestSentStatus::NotSent,
+            Self::Refused => RequestSentStatus::NotProcessed,
+            Self::LostOnTheWay | Self::AnswerLost => RequestSentStatus::MaybeSent,
+        }
+    }
+}
+
+/// What happens to a connection while it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectFault {
+    /// It fails.
+    Fail(HttpErrorKind),
+    /// It takes longer.
+    Delay(Duration),
+    /// It never comes about, until the wait is cancelled or the client closed.
+    Hang,
+}
+
+/// A made-up answer of the service.
+#[derive(Clone, Debug)]
+pub struct InjectedAnswer {
+    code: StatusCode,
+    headers: HeaderMap,
+    body: Bytes,
+    delay: Duration,
+}
+
+impl InjectedAnswer {
+    /// An answer with a status, its sub-status in the header that carries it.
+    ///
+    /// # Panics
+    ///
+    /// The code is none of HTTP: below 100 or above 999.
+    #[must_use]
+    pub fn new(status: CosmosStatus) -> Self {
+        let code = StatusCode::from_u16(status.code()).expect("the code is one of HTTP");
+        let (headers, body) = (HeaderMap::new(), Bytes::new());
+        let answer = Self { code, headers, body, delay: Duration::ZERO };
+        match status.sub_status() {
+            0 => answer,
+            sub_status => answer.header(names::SUB_STATUS, HeaderValue::from(sub_status)),
+        }
+    }
+
+    /// The same answer with a header.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.append(name, value);
+        self
+    }
+
+    /// The same answer with a body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Bytes>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// The same answer, asking to be left alone for a while.
+    #[must_use]
+    pub fn retry_after(self, wait: Duration) -> Self {
+        let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
+        self.header(names::RETRY_AFTER_MS, HeaderValue::from(milliseconds))
+    }
+
+    /// The same answer, this long after the request was sent.
+    #[must_use]
+    pub fn after(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    pub(super) fn delay(&self) -> Duration {
+        self.delay
+    }
+
+    pub(super) fn response(&self) -> HttpResponse {
+        let mut response = HttpResponse::new(self.body.clone());
+        *response.status_mut() = self.code;
+        response.headers_mut().clone_from(&self.headers);
+        response
+    }
+}
