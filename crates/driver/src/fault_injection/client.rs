@@ -150,6 +150,10 @@ impl HttpClient for FaultInjectingHttpClient {
         self.inner.stream_limit()
     }
 
+    fn sweep(&self) {
+        self.inner.sweep();
+    }
+
     fn close(&self) {
         self.closed.cancel();
         self.inner.close();

@@ -10,10 +10,10 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::diagnostics::{ExecutionContext, Phase, RequestDiagnostics, RequestEventKind};
-use crate::options::Ratio;
+use crate::options::{OptionLayers, Ratio};
 use crate::transport::{
     Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpErrorKind, HttpFuture,
-    HttpProtocol, HttpRequest, HttpResponse, HttpVersions, RequestSentStatus, StreamLimit,
+    HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus, StreamLimit,
 };
 
 /// A client and its factory in one: every client shares the counts.
@@ -21,6 +21,7 @@ use crate::transport::{
 struct Service {
     executed: AtomicU64,
     connected: AtomicU64,
+    swept: AtomicU64,
     closed: AtomicU64,
 }
 
@@ -46,6 +47,10 @@ impl HttpClient for Arc<Service> {
 
     fn stream_limit(&self) -> StreamLimit {
         StreamLimit::Known(20)
+    }
+
+    fn sweep(&self) {
+        self.swept.fetch_add(1, Ordering::Relaxed);
     }
 
     fn close(&self) {
@@ -95,22 +100,7 @@ fn endpoint() -> Endpoint {
 }
 
 fn config() -> HttpClientConfig {
-    let moment = Duration::from_secs(1);
-    HttpClientConfig {
-        connect_timeout: moment,
-        request_timeout: moment,
-        pool_max_idle_per_host: 1,
-        pool_idle_timeout: moment,
-        proxy: None,
-        local_address: None,
-        accept_invalid_certs: false,
-        extra_roots: Vec::new(),
-        versions: HttpVersions::Negotiate,
-        initial_max_streams: 1,
-        tcp_keepalive_interval: moment,
-        http2_keep_alive_interval: moment,
-        http2_keep_alive_timeout: moment,
-    }
+    HttpClientConfig::data_plane(&OptionLayers::default()).unwrap()
 }
 
 fn diagnostics() -> RequestDiagnostics {
@@ -144,7 +134,9 @@ async fn without_rules_everything_goes_through() {
     assert_eq!(send(&client).await.0, real());
     assert_eq!(client.connect().await.unwrap(), Some(HttpProtocol::Http2));
     assert_eq!(client.stream_limit(), StreamLimit::Known(20));
+    client.sweep();
     client.close();
+    assert_eq!(scene.service.swept.load(Ordering::Relaxed), 1);
     assert_eq!(scene.service.connected.load(Ordering::Relaxed), 1);
     assert_eq!(scene.service.closed.load(Ordering::Relaxed), 1);
 }
