@@ -275,7 +275,7 @@ impl EndpointShardPool {
 
     /// Gives free streams to those who wait, first come, first served.
     fn serve_line(self: &Arc<Self>) {
-        while !self.line.is_empty() {
+        while self.line.is_anyone_waiting() {
             let Some(reservation) = self.try_reserve(None) else { return };
             if let Some(unwanted) = self.hand_over(reservation) {
                 // Others were quicker. Whoever joined while the stream was held here has found none, so

@@ -48,8 +48,8 @@ impl StreamSlots {
             if seen >= u64::from(limit) {
                 return Err(Refusal::Full);
             }
-            // Sequentially consistent, as `release` is: see `waiting_line.rs`.
-            match self.0.compare_exchange_weak(seen, seen + 1, Ordering::SeqCst, Ordering::SeqCst) {
+            match self.0.compare_exchange_weak(seen, seen + 1, Ordering::AcqRel, Ordering::Relaxed)
+            {
                 Ok(_) => return Ok(count(seen + 1)),
                 Err(now) => seen = now,
             }
@@ -58,14 +58,14 @@ impl StreamSlots {
 
     /// Gives a stream back; says whether it was the last of a retired shard.
     pub(super) fn release(&self) -> bool {
-        let before = self.0.fetch_sub(1, Ordering::SeqCst);
+        let before = self.0.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(count(before) > 0, "a stream is released once");
         before == RETIRED + 1
     }
 
     /// Gives out no more streams.
     pub(super) fn retire(&self) -> Retirement {
-        let before = self.0.fetch_or(RETIRED, Ordering::SeqCst);
+        let before = self.0.fetch_or(RETIRED, Ordering::AcqRel);
         match (before & RETIRED != 0, count(before)) {
             (true, _) => Retirement::Already,
             (false, 0) => Retirement::Drained,

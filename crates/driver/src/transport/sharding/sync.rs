@@ -1,6 +1,6 @@
 //! What the structures shared by threads are made of, in one place so that a model can replace it.
 
-pub(super) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering};
+pub(super) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 
 pub(super) use crossbeam_queue::SegQueue as Queue;
 pub(super) use crossbeam_utils::atomic::AtomicCell;

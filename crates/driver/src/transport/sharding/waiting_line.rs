@@ -1,10 +1,10 @@
 //! The requests that wait for a stream, in the order in which they came.
 //!
 //! Nobody waits for a wake-up that never comes: one who joins looks for a free stream *after* joining,
-//! and one who releases a stream looks at the line *after* releasing. All four steps are sequentially
-//! consistent, so at least one of the two sees the other.
+//! and one who releases a stream looks at the line *after* releasing. A fence stands between the two steps
+//! of each, so at least one of them sees the other.
 
-use super::sync::{AtomicCell, AtomicIsize, AtomicUsize, Ordering, Queue};
+use super::sync::{AtomicCell, AtomicIsize, AtomicUsize, Ordering, Queue, fence};
 
 /// A bounded line.
 ///
@@ -33,14 +33,20 @@ impl<W> WaitingLine<W> {
         }
     }
 
-    /// Whether nobody is in the line.
+    /// Whether nobody seems to be in the line, for one who comes now.
     pub(super) fn is_empty(&self) -> bool {
-        self.length.load(Ordering::SeqCst) <= 0
+        self.length.load(Ordering::Relaxed) <= 0
+    }
+
+    /// Whether somebody is in the line, for one who has just released a stream.
+    pub(super) fn is_anyone_waiting(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.length.load(Ordering::Relaxed) > 0
     }
 
     /// How many are in the line, those who gave up included.
     pub(super) fn length(&self) -> usize {
-        usize::try_from(self.length.load(Ordering::SeqCst)).unwrap_or(0)
+        usize::try_from(self.length.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
     /// Joins at the end; a line that is full of the living hands the newcomer back.
@@ -52,14 +58,15 @@ impl<W> WaitingLine<W> {
             }
         }
         self.queue.push(waiter);
-        self.length.fetch_add(1, Ordering::SeqCst);
+        self.length.fetch_add(1, Ordering::AcqRel);
+        fence(Ordering::SeqCst);
         Ok(())
     }
 
     /// The first in line, who leaves it.
     pub(super) fn next(&self) -> Option<W> {
         let first = self.take_first()?;
-        self.places.fetch_sub(1, Ordering::SeqCst);
+        self.places.fetch_sub(1, Ordering::AcqRel);
         Some(first)
     }
 
@@ -68,13 +75,13 @@ impl<W> WaitingLine<W> {
             Some(first) => *first,
             None => self.queue.pop()?,
         };
-        self.length.fetch_sub(1, Ordering::SeqCst);
+        self.length.fetch_sub(1, Ordering::AcqRel);
         Some(first)
     }
 
     fn take_place(&self) -> bool {
         let below = |places: usize| (places < self.capacity).then_some(places + 1);
-        self.places.fetch_update(Ordering::SeqCst, Ordering::SeqCst, below).is_ok()
+        self.places.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
     }
 
     /// Lets those at the front go who no longer wait. The first who does keeps his place.
@@ -82,14 +89,15 @@ impl<W> WaitingLine<W> {
         for _ in 0..self.capacity {
             let Some(first) = self.take_first() else { return };
             if is_dead(&first) {
-                self.places.fetch_sub(1, Ordering::SeqCst);
+                self.places.fetch_sub(1, Ordering::AcqRel);
                 continue;
             }
             if let Some(other) = self.front.swap(Some(Box::new(first))) {
                 // Two cleaned up at once. Nobody is lost; one stands further back than he did.
                 self.queue.push(*other);
             }
-            self.length.fetch_add(1, Ordering::SeqCst);
+            self.length.fetch_add(1, Ordering::AcqRel);
+            fence(Ordering::SeqCst);
             return;
         }
     }

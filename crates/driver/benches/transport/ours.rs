@@ -1,0 +1,111 @@
+//! The transport, as an operation uses it.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::uri::PathAndQuery;
+use sidereal_driver::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use sidereal_driver::options::{
+    AvailabilityOptions, CosmosClientOptions, OptionLayers, ShardingOptions,
+};
+use sidereal_driver::system::{BackgroundTaskManager, CpuMemoryMonitor};
+use sidereal_driver::transport::{
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
+    Endpoint, HttpClientConfig, NetHttpClientFactory, PoolContext, ShardingConfig,
+    ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
+};
+use sidereal_protocol::{AccountKey, ResourceType};
+use uuid::Uuid;
+
+use crate::STREAMS;
+use crate::request::{BODY_BYTES, PATH, Shape, own_headers};
+use crate::server::ServerProcess;
+
+pub(crate) struct Ours {
+    pipeline: TransportPipeline,
+    endpoint: Endpoint,
+    shape: Shape,
+    path: PathAndQuery,
+    own: http::HeaderMap,
+    body: Bytes,
+    throttling: ThrottleRetryState,
+    _tasks: BackgroundTaskManager,
+}
+
+impl Ours {
+    pub(crate) fn new(server: &ServerProcess, connections: usize, shape: Shape) -> Self {
+        let options = options(connections);
+        let mut client_config = HttpClientConfig::data_plane(&options).unwrap();
+        client_config.extra_roots = vec![server.root.clone()];
+        let request_timeout = client_config.request_timeout;
+        let tasks = BackgroundTaskManager::new();
+        let transport = AdaptiveTransport::new(PoolContext {
+            factory: Arc::new(NetHttpClientFactory::new()),
+            client_config,
+            sharding: ShardingConfig::from(options.sharding()),
+            tasks: tasks.spawner(),
+        });
+        let monitor = CpuMemoryMonitor::start(&tasks.spawner(), Duration::from_secs(5));
+        transport.start_sweeping(monitor.load());
+        let key = AccountKey::from_base64(
+            "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
+        );
+        let unset = AvailabilityOptions::default();
+        Self {
+            pipeline: TransportPipeline::new(
+                CosmosHeadersPolicy::new(&options),
+                AuthorizationPolicy::new(Credential::Key(key.unwrap())),
+                transport,
+                request_timeout,
+            ),
+            endpoint: format!("https://localhost:{}", server.port).parse().unwrap(),
+            shape,
+            path: PathAndQuery::from_static(PATH),
+            own: own_headers(),
+            body: shape.body(),
+            throttling: ThrottleRetryState::new(&options.availability(&unset)),
+            _tasks: tasks,
+        }
+    }
+
+    pub(crate) async fn request(&self) {
+        let activity_id = Uuid::new_v4();
+        let now = Instant::now();
+        let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, now);
+        let request = TransportRequest {
+            method: self.shape.method(),
+            endpoint: self.endpoint.clone(),
+            region: None,
+            path: self.path.clone(),
+            headers: self.own.clone(),
+            body: self.body.clone(),
+            auth_context: AuthorizationContext {
+                resource_type: ResourceType::Document,
+                signed_link: "dbs/store/colls/orders/docs/1234567890".to_owned(),
+            },
+            activity_id: HeaderValue::from_str(&activity_id.to_string()).unwrap(),
+            execution_context: ExecutionContext::Initial,
+            is_repeatable: true,
+            deadline: Some(now + Duration::from_secs(6)),
+            throttling: self.throttling,
+        };
+        let result = self.pipeline.execute(&request, &mut diagnostics).await;
+        let context = diagnostics.complete(result.outcome.status(), result.at);
+        match result.outcome {
+            TransportOutcome::Success(response) => assert_eq!(response.body.len(), BODY_BYTES),
+            other => panic!("{other:?}\n{context}"),
+        }
+    }
+}
+
+fn options(connections: usize) -> OptionLayers {
+    let count = |number: usize| NonZeroU32::new(u32::try_from(number).unwrap()).unwrap();
+    let sharding = ShardingOptions::default()
+        .with_max_streams_per_client(count(STREAMS))
+        .with_max_clients_per_endpoint(count(connections));
+    let account = CosmosClientOptions { sharding, ..CosmosClientOptions::default() };
+    OptionLayers::new(Arc::default(), Arc::default(), Arc::new(account))
+}
