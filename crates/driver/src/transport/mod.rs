@@ -10,6 +10,8 @@
 
 mod adaptive_transport;
 mod authorization_policy;
+#[cfg(feature = "azure-core")]
+mod azure_core_client;
 mod components;
 mod endpoint;
 mod headers_policy;
@@ -26,6 +28,8 @@ pub use adaptive_transport::AdaptiveTransport;
 pub use authorization_policy::{
     AccessToken, AccessTokenFuture, AccessTokenSource, AuthorizationPolicy, Credential,
 };
+#[cfg(feature = "azure-core")]
+pub use azure_core_client::AzureCoreHttpClientFactory;
 pub use components::{
     AuthorizationContext, ThrottleRetryState, TransportOutcome, TransportRequest,
     TransportResponse, TransportResult,
