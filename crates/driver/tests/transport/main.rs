@@ -2,7 +2,25 @@
 //!
 //! The peers are our own and are scripted by each test down to the single frame, so that a test can
 //! show the transport what no well-behaved server would do. They share no code with the transport.
+//!
+//! A module of tests takes its clients from `super::factory`, so that the same tests can be held
+//! against another factory by including the modules once more beside another function of that name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod fixture;
 mod support;
+
+/// The driver's own client.
+#[path = "."]
+mod net {
+    use std::sync::Arc;
+
+    use sidereal_driver::transport::{HttpClientFactory, NetHttpClientFactory};
+
+    fn factory() -> Arc<dyn HttpClientFactory> {
+        Arc::new(NetHttpClientFactory::new())
+    }
+
+    mod sharding;
+}

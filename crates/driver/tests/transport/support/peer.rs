@@ -25,6 +25,8 @@ const BACKLOG: u32 = 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Speaks {
     Http2,
+    /// HTTP/2, and no word of it in TLS.
+    Http2Unannounced,
     Http1,
     /// HTTP/1.1, and no word of it in TLS.
     Http1Unannounced,
@@ -52,7 +54,7 @@ impl Speaks {
         match self {
             Self::Http2 => &["h2"],
             Self::Http1 => &["http/1.1"],
-            Self::Http1Unannounced => &[],
+            Self::Http2Unannounced | Self::Http1Unannounced => &[],
             Self::Both => &["h2", "http/1.1"],
         }
     }

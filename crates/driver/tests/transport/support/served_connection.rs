@@ -222,7 +222,7 @@ async fn begin(
     let mut stream = endpoint.secure(tcp).await?;
     let mut beginning = Vec::new();
     let protocol = match endpoint.speaks {
-        Speaks::Http2 => Protocol::Http2,
+        Speaks::Http2 | Speaks::Http2Unannounced => Protocol::Http2,
         Speaks::Http1 | Speaks::Http1Unannounced => Protocol::Http1,
         Speaks::Both if stream.alpn() == Some(b"h2") => Protocol::Http2,
         Speaks::Both if stream.is_tls() => Protocol::Http1,

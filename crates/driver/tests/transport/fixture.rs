@@ -1,0 +1,278 @@
+//! The transport as a test wants it: made over any [`HttpClientFactory`], used on both of its levels.
+//!
+//! [`Setup`] is what a transport is made with, [`Client`] the transport at work. [`Client::send`] goes
+//! straight to the connections, [`Client::execute`] through the pipeline that signs and repeats.
+
+#![allow(
+    dead_code,
+    reason = "as with the support: which words the tests use changes with the tests"
+)]
+
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method};
+use sidereal_driver::diagnostics::{
+    DiagnosticsContext, DiagnosticsContextBuilder, ExecutionContext, RequestDiagnostics,
+};
+use sidereal_driver::options::{AvailabilityOptions, OptionLayers};
+use sidereal_driver::system::BackgroundTaskManager;
+use sidereal_driver::transport::{
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
+    Endpoint, HttpClientConfig, HttpClientFactory, HttpError, HttpRequest, HttpResponse,
+    HttpVersions, PoolContext, PoolSnapshot, SendTerms, ShardingConfig, ThrottleRetryState,
+    TransportOutcome, TransportPipeline, TransportRequest,
+};
+use sidereal_protocol::{AccountKey, ResourceType};
+use tokio::task::JoinHandle;
+use uuid::Uuid;
+
+use crate::support::{Certificates, patiently};
+
+/// The key of the accounts here, as a user writes it.
+pub(crate) const KEY: &str = "c2lkZXJlYWwtdGVzdC1hY2NvdW50LWtleS1zaWRlcmVhbA==";
+
+/// How often a state that nobody announces is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// What a transport is made with. A test changes what it is about and leaves the rest.
+#[derive(Clone)]
+pub(crate) struct Setup {
+    factory: Arc<dyn HttpClientFactory>,
+    pub(crate) client: HttpClientConfig,
+    pub(crate) sharding: ShardingConfig,
+    pub(crate) credential: Credential,
+    pub(crate) throttling: ThrottleRetryState,
+}
+
+impl Setup {
+    /// The defaults, without a proxy, over the given clients. Cleartext is HTTP/2.
+    pub(crate) fn over(factory: Arc<dyn HttpClientFactory>) -> Self {
+        let options = OptionLayers::default();
+        let mut client = HttpClientConfig::data_plane(&options).unwrap();
+        client.proxy = None;
+        client.versions = HttpVersions::Http2PriorKnowledge;
+        Self {
+            factory,
+            client,
+            sharding: ShardingConfig::from(options.sharding()),
+            credential: Credential::Key(AccountKey::from_base64(KEY).unwrap()),
+            throttling: ThrottleRetryState::new(
+                &options.availability(&AvailabilityOptions::default()),
+            ),
+        }
+    }
+
+    /// At most this many shards, with at most this many streams each.
+    pub(crate) fn shards(mut self, most: u32, streams: u32) -> Self {
+        self.sharding.max_clients_per_endpoint = most;
+        self.sharding.max_streams_per_client = streams;
+        self.client.initial_max_streams = streams;
+        self
+    }
+
+    /// Speaks what the peer chooses, and trusts the root of its certificate.
+    pub(crate) fn trusting(mut self, certificates: &Certificates) -> Self {
+        self.client.extra_roots.push(certificates.root_der());
+        self.versions(HttpVersions::Negotiate)
+    }
+
+    pub(crate) fn versions(mut self, versions: HttpVersions) -> Self {
+        self.client.versions = versions;
+        self
+    }
+
+    /// Any other change.
+    pub(crate) fn with(mut self, change: impl FnOnce(&mut Self)) -> Self {
+        change(&mut self);
+        self
+    }
+
+    /// Puts the transport to work. Nothing is connected yet.
+    pub(crate) fn start(self) -> Client {
+        let tasks = BackgroundTaskManager::new();
+        let request_timeout = self.client.request_timeout;
+        let transport = AdaptiveTransport::new(PoolContext {
+            factory: self.factory,
+            client_config: self.client,
+            sharding: self.sharding,
+            tasks: tasks.spawner(),
+        });
+        let pipeline = TransportPipeline::new(
+            CosmosHeadersPolicy::new(&OptionLayers::default()),
+            AuthorizationPolicy::new(self.credential),
+            Arc::clone(&transport),
+            request_timeout,
+        );
+        let pipeline = Arc::new(pipeline.with_chance(|| 0.0));
+        Client { transport, pipeline, throttling: self.throttling, tasks }
+    }
+}
+
+/// A transport at work. Its tasks end with it.
+pub(crate) struct Client {
+    pub(crate) transport: Arc<AdaptiveTransport>,
+    pub(crate) pipeline: Arc<TransportPipeline>,
+    throttling: ThrottleRetryState,
+    pub(crate) tasks: BackgroundTaskManager,
+}
+
+/// What came of a request on the level of connections.
+pub(crate) struct Sent {
+    pub(crate) outcome: Result<HttpResponse, HttpError>,
+    pub(crate) diagnostics: RequestDiagnostics,
+}
+
+/// What came of a request on the level of the pipeline.
+pub(crate) struct Executed {
+    pub(crate) outcome: TransportOutcome,
+    pub(crate) diagnostics: DiagnosticsContext,
+}
+
+impl Client {
+    /// Sends a request for a path of a peer over some connection, once.
+    pub(crate) fn send(&self, url: &str, path: &str) -> impl Future<Output = Sent> + Send + use<> {
+        let transport = Arc::clone(&self.transport);
+        let endpoint = endpoint(url);
+        let uri = endpoint.uri(path.parse().unwrap());
+        async move {
+            let started = Instant::now();
+            let context = ExecutionContext::Initial;
+            let mut diagnostics = RequestDiagnostics::new(context, None, endpoint.clone(), started);
+            let mut request = HttpRequest::new(Bytes::new());
+            *request.uri_mut() = uri;
+            let sending =
+                transport.send(&endpoint, request, &mut diagnostics, SendTerms::default());
+            let outcome = sending.await;
+            Sent { outcome, diagnostics }
+        }
+    }
+
+    /// Sends a request for a path of a peer that must be answered with success.
+    pub(crate) async fn get_ok(&self, url: &str, path: &str) -> HttpResponse {
+        let sent = patiently(path, self.send(url, path)).await;
+        let response = sent.outcome.unwrap();
+        assert_eq!(response.status(), 200, "{path}");
+        response
+    }
+
+    /// Begins a request for each path, in this order.
+    pub(crate) fn begin(
+        &self,
+        url: &str,
+        paths: impl IntoIterator<Item = String>,
+    ) -> Vec<JoinHandle<Sent>> {
+        paths.into_iter().map(|path| tokio::spawn(self.send(url, &path))).collect()
+    }
+
+    /// A request that may be repeated and has no deadline, for a test to change and to execute.
+    pub(crate) fn read(&self, url: &str, path: &str) -> TransportRequest {
+        TransportRequest {
+            method: Method::GET,
+            endpoint: endpoint(url),
+            region: None,
+            path: path.parse().unwrap(),
+            headers: HeaderMap::new(),
+            body: Bytes::new(),
+            auth_context: AuthorizationContext {
+                resource_type: ResourceType::Document,
+                signed_link: path.trim_start_matches('/').to_owned(),
+            },
+            activity_id: HeaderValue::from_str(&Uuid::new_v4().to_string()).unwrap(),
+            execution_context: ExecutionContext::Initial,
+            is_repeatable: true,
+            deadline: None,
+            throttling: self.throttling,
+        }
+    }
+
+    /// A request with a body that must not be applied twice.
+    pub(crate) fn write(&self, url: &str, path: &str, body: impl Into<Bytes>) -> TransportRequest {
+        let mut request = self.read(url, path);
+        request.method = Method::POST;
+        request.body = body.into();
+        request.is_repeatable = false;
+        request
+    }
+
+    /// Takes a request through the pipeline.
+    pub(crate) fn execute(
+        &self,
+        request: TransportRequest,
+    ) -> impl Future<Output = Executed> + Send + use<> {
+        let pipeline = Arc::clone(&self.pipeline);
+        async move {
+            let mut diagnostics = DiagnosticsContextBuilder::new(Uuid::new_v4(), Instant::now());
+            let result = pipeline.execute(&request, &mut diagnostics).await;
+            let diagnostics = diagnostics.complete(result.outcome.status(), result.at);
+            Executed { outcome: result.outcome, diagnostics }
+        }
+    }
+
+    /// What there is to an endpoint now.
+    pub(crate) fn snapshot(&self, url: &str) -> PoolSnapshot {
+        self.transport.pool(&endpoint(url)).snapshot()
+    }
+
+    /// Waits until what there is to an endpoint meets the condition.
+    pub(crate) async fn until(
+        &self,
+        url: &str,
+        condition: impl Fn(&PoolSnapshot) -> bool,
+    ) -> PoolSnapshot {
+        let looking = async {
+            loop {
+                let snapshot = self.snapshot(url);
+                if condition(&snapshot) {
+                    return snapshot;
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        patiently("a state of the pool", looking).await
+    }
+
+    /// Waits until no request is on a connection or in line.
+    pub(crate) async fn until_idle(&self, url: &str) -> PoolSnapshot {
+        self.until(url, |pool| inflight(pool) == 0 && pool.queued == 0).await
+    }
+}
+
+impl Executed {
+    /// The answer, which must be a success.
+    pub(crate) fn body(&self) -> &Bytes {
+        match &self.outcome {
+            TransportOutcome::Success(response) => &response.body,
+            other => panic!("expected a success, got {other:?}"),
+        }
+    }
+
+    /// The error, which there must be.
+    pub(crate) fn error(&self) -> &HttpError {
+        match &self.outcome {
+            TransportOutcome::TransportError { error, .. } => error,
+            other => panic!("expected a transport error, got {other:?}"),
+        }
+    }
+}
+
+/// The requests that are on connections.
+pub(crate) fn inflight(pool: &PoolSnapshot) -> u32 {
+    pool.shards.iter().map(|shard| shard.stats.inflight).sum()
+}
+
+/// The paths `/0`, `/1` and so on.
+pub(crate) fn numbered(count: usize) -> impl Iterator<Item = String> {
+    (0..count).map(|number| format!("/{number}"))
+}
+
+pub(crate) fn endpoint(url: &str) -> Endpoint {
+    url.parse().unwrap()
+}
+
+/// Waits for a task that must not panic.
+pub(crate) async fn joined<T>(task: JoinHandle<T>) -> T {
+    patiently("a request to end", task).await.unwrap()
+}
