@@ -149,15 +149,15 @@ impl TaskSpawner {
             return false;
         }
         let shared = Arc::clone(&self.0);
+        let mut task = Box::pin(task);
         self.0.runtime.spawn(async move {
             tokio::select! {
                 biased;
                 () = shared.abort.cancelled() => {}
-                ended = catching_panics(task) => if let Err(panic) = ended {
-                    let panic = panic_message(&*panic);
-                    tracing::error!(task = name, panic, "a background task panicked");
-                }
+                ended = catching_panics(task.as_mut()) => log_panic(name, ended),
             }
+            // What the task held may panic as well when it is let go.
+            log_panic(name, catch_unwind(AssertUnwindSafe(|| drop(task))));
             drop(counted);
         });
         true
@@ -191,6 +191,12 @@ async fn catching_panics<F: Future>(future: F) -> Result<F::Output, Box<dyn Any 
         }
     })
     .await
+}
+
+fn log_panic(task: &'static str, ended: Result<(), Box<dyn Any + Send>>) {
+    if let Err(panic) = ended {
+        tracing::error!(task, panic = panic_message(&*panic), "a background task panicked");
+    }
 }
 
 fn panic_message(panic: &(dyn Any + Send)) -> &str {

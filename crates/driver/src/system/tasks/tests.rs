@@ -81,6 +81,29 @@ async fn a_panic_is_logged_under_the_task_s_name_and_ends_nothing_else() {
 }
 
 #[tokio::test]
+async fn a_panic_of_an_aborted_task_is_logged_too() {
+    struct Fragile;
+    impl Drop for Fragile {
+        fn drop(&mut self) {
+            panic!("it slipped");
+        }
+    }
+    let log = Log::default();
+    let _listening = tracing::subscriber::set_default(log.clone());
+    let manager = BackgroundTaskManager::new();
+    let fragile = Fragile;
+    manager.spawn("carrier", async move {
+        let _held = fragile;
+        pending::<()>().await;
+    });
+    let aborted = manager.shutdown(Duration::ZERO).await;
+    assert_eq!(aborted, ShutdownOutcome::Aborted { tasks: 1 });
+    assert_eq!(manager.running(), 0);
+    let text = log.text();
+    assert!(text.contains("carrier") && text.contains("it slipped"), "{text}");
+}
+
+#[tokio::test]
 async fn a_panic_with_formatted_text_keeps_it() {
     let broken = catching_panics(async { panic!("{} brooms", 2) }).await;
     assert_eq!(panic_message(&*broken.unwrap_err()), "2 brooms");
