@@ -6,6 +6,26 @@
 //! A [`FaultInjectionRule`] says which requests it is about, what happens to them, how likely, how often
 //! and when. [`decide`] picks the rule for a request and touches nothing; the client acts on it.
 //!
+//! ```
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! use sidereal_driver::fault_injection::{
+//!     FaultInjectingHttpClientFactory, FaultInjectionCondition, FaultInjectionResult,
+//!     FaultInjectionRule,
+//! };
+//! use sidereal_driver::transport::NetHttpClientFactory;
+//!
+//! let factory = FaultInjectingHttpClientFactory::new(Arc::new(NetHttpClientFactory::new()));
+//! // The first connection to the region is a bad one: ten requests over it lose their answers.
+//! let bad_connection = FaultInjectionRule::new("bad connection", FaultInjectionResult::answer_lost())
+//!     .when(FaultInjectionCondition::any().host("contoso-westus3.documents.azure.com").client(0))
+//!     .with_hit_limit(10)
+//!     .lasting(Duration::from_secs(60));
+//! let rule = factory.add(bad_connection);
+//! assert_eq!(rule.hits(), 0);
+//! ```
+//!
 //! What a rule cannot see is the region: at this level there are endpoints.
 
 mod client;
