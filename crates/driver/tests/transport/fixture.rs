@@ -234,6 +234,11 @@ impl Client {
         patiently("a state of the pool", looking).await
     }
 
+    /// Waits until so many requests are on connections, retired ones not counted.
+    pub(crate) async fn until_inflight(&self, url: &str, count: u32) -> PoolSnapshot {
+        self.until(url, |pool| inflight(pool) == count).await
+    }
+
     /// Waits until no request is on a connection or in line.
     pub(crate) async fn until_idle(&self, url: &str) -> PoolSnapshot {
         self.until(url, |pool| inflight(pool) == 0 && pool.queued == 0).await

@@ -22,5 +22,6 @@ mod net {
         Arc::new(NetHttpClientFactory::new())
     }
 
+    mod goaway;
     mod sharding;
 }
