@@ -10,6 +10,8 @@
 //! - *ours*: `TransportPipeline` with as many shards of 20 streams; every request is signed, has its
 //!   deadline, and leaves its diagnostics.
 //!
+//! `-- --profile` sends reads over the transport alone, for a profiler to look at.
+//!
 //! Figures come from `/proc`, so they need Linux.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
@@ -45,6 +47,9 @@ fn main() {
         return server::run();
     }
     let server = ServerProcess::start();
+    if std::env::args().any(|argument| argument == "--profile") {
+        return profile(&server);
+    }
     println!(
         "CPU of this process per request, and throughput; medians of {ROUNDS} rounds of {REQUESTS}"
     );
@@ -55,6 +60,29 @@ fn main() {
             compare(&server, shape, concurrency);
         }
     }
+}
+
+/// Sends reads over the transport alone, 64 at once.
+fn profile(server: &ServerProcess) {
+    let concurrency: usize = 64;
+    let runtime = runtime();
+    let ours = runtime.block_on(async {
+        Arc::new(Ours::new(server, concurrency.div_ceil(STREAMS), Shape::Read))
+    });
+    for _ in 0..ROUNDS {
+        let cost = runtime.block_on(measure(concurrency, |_| {
+            let ours = Arc::clone(&ours);
+            move || {
+                let ours = Arc::clone(&ours);
+                async move { ours.request().await }
+            }
+        }));
+        println!("{:.2} µs", cost.cpu_micros);
+    }
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
 fn compare(server: &ServerProcess, shape: Shape, concurrency: usize) {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::HeaderValue;
 use http::uri::PathAndQuery;
 use sidereal_driver::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use sidereal_driver::options::{
@@ -86,7 +85,7 @@ impl Ours {
                 resource_type: ResourceType::Document,
                 signed_link: "dbs/store/colls/orders/docs/1234567890".to_owned(),
             },
-            activity_id: HeaderValue::from_str(&activity_id.to_string()).unwrap(),
+            activity_id,
             execution_context: ExecutionContext::Initial,
             is_repeatable: true,
             deadline: Some(now + Duration::from_secs(6)),

@@ -4,8 +4,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use sidereal_protocol::{CosmosStatus, RegionName, ResourceType};
+use uuid::Uuid;
 
 use super::{Endpoint, HttpError, RequestSentStatus};
 use crate::diagnostics::{ExecutionContext, Phase};
@@ -27,8 +28,8 @@ pub struct TransportRequest {
     pub body: Bytes,
     /// What its signature covers.
     pub auth_context: AuthorizationContext,
-    /// The id of the operation, in its header form.
-    pub activity_id: HeaderValue,
+    /// The id of the operation.
+    pub activity_id: Uuid,
     /// Why it is made.
     pub execution_context: ExecutionContext,
     /// Whether sending it twice can do no harm.

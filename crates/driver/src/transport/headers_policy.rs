@@ -52,18 +52,14 @@ impl CosmosHeadersPolicy {
         let extra = [account.application_name(), client.user_agent_suffix()];
         Self {
             user_agent: user_agent(&extra.map(|text| text.map(AsRef::as_ref).unwrap_or_default())),
-            client_id: uuid_header(Uuid::new_v4()),
+            client_id: HeaderValue::from_str(&Uuid::new_v4().to_string())
+                .expect("an id is visible ASCII"),
             date: ArcSwap::from_pointee(DateHeader::of(SystemTime::now())),
         }
     }
 
     /// The headers of a request: what it brought, and the common ones where it brought none.
-    pub(super) fn apply(
-        &self,
-        own: &HeaderMap,
-        activity_id: &HeaderValue,
-        date: &DateHeader,
-    ) -> HeaderMap {
+    pub(super) fn apply(&self, own: &HeaderMap, activity_id: Uuid, date: &DateHeader) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         headers.insert(names::VERSION, API_VERSION);
         headers.insert(names::DATE, date.value.clone());
@@ -72,7 +68,7 @@ impl CosmosHeadersPolicy {
         headers.insert(CACHE_CONTROL, NO_CACHE);
         headers.insert(USER_AGENT, self.user_agent.clone());
         headers.insert(names::CLIENT_ID, self.client_id.clone());
-        headers.insert(names::ACTIVITY_ID, activity_id.clone());
+        headers.insert(names::ACTIVITY_ID, uuid_header(activity_id));
         headers.insert(names::SDK_SUPPORTED_CAPABILITIES, CAPABILITIES);
         headers.insert(names::NO_RETRY_449, NO_RETRY_449);
         for (name, value) in own {
@@ -109,11 +105,15 @@ fn second_of(time: SystemTime) -> u64 {
 }
 
 /// The header form of an id.
-#[must_use]
-pub(crate) fn uuid_header(id: Uuid) -> HeaderValue {
+///
+/// It is marked so that HTTP/2 keeps it out of its table of headers: an id that never comes again would
+/// only push out those that do.
+fn uuid_header(id: Uuid) -> HeaderValue {
     let mut buffer = Uuid::encode_buffer();
     let text = id.hyphenated().encode_lower(&mut buffer);
-    HeaderValue::from_str(text).expect("an id is visible ASCII")
+    let mut value = HeaderValue::from_str(text).expect("an id is visible ASCII");
+    value.set_sensitive(true);
+    value
 }
 
 /// Who we are, in the form of the service's own SDKs, then what the application adds.
@@ -147,8 +147,7 @@ mod tests {
     fn every_request_carries_the_common_headers() {
         let policy = policy();
         let date = policy.date(SystemTime::now());
-        let id = uuid_header(Uuid::nil());
-        let headers = policy.apply(&HeaderMap::new(), &id, &date);
+        let headers = policy.apply(&HeaderMap::new(), Uuid::nil(), &date);
         for (name, value) in [
             ("x-ms-version", "2020-07-15"),
             ("accept", "application/json"),
@@ -169,7 +168,7 @@ mod tests {
         let mut own = HeaderMap::new();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("application/query+json"));
         let date = policy.date(SystemTime::now());
-        let headers = policy.apply(&own, &uuid_header(Uuid::nil()), &date);
+        let headers = policy.apply(&own, Uuid::nil(), &date);
         assert_eq!(headers[CONTENT_TYPE], "application/query+json");
     }
 

@@ -159,7 +159,7 @@ impl TransportPipeline {
         *http_request.method_mut() = request.method.clone();
         *http_request.uri_mut() = request.endpoint.uri(request.path.clone());
         *http_request.headers_mut() =
-            self.headers_policy.apply(&request.headers, &request.activity_id, &date);
+            self.headers_policy.apply(&request.headers, request.activity_id, &date);
         http_request.headers_mut().insert(AUTHORIZATION, header);
         self.http_transport.send(&request.endpoint, http_request, attempt, terms).await
     }

@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -257,7 +258,15 @@ async fn live(
     state: Arc<State>,
     unused: CancellationToken,
 ) {
+    // Woken, the task lets those run first who were woken with it: what they send then leaves in one
+    // write instead of one each.
+    let mut let_others_run = true;
     let moving_frames = poll_fn(|context| {
+        if std::mem::replace(&mut let_others_run, false) {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let_others_run = true;
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
         state.limit.store(allowed, Ordering::Release);
