@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, Method};
 use sidereal_driver::diagnostics::{
     DiagnosticsContext, DiagnosticsContextBuilder, ExecutionContext, RequestDiagnostics,
 };
@@ -180,7 +180,7 @@ impl Client {
                 resource_type: ResourceType::Document,
                 signed_link: path.trim_start_matches('/').to_owned(),
             },
-            activity_id: HeaderValue::from_str(&Uuid::new_v4().to_string()).unwrap(),
+            activity_id: Uuid::new_v4(),
             execution_context: ExecutionContext::Initial,
             is_repeatable: true,
             deadline: None,
