@@ -22,6 +22,7 @@ mod net {
         Arc::new(NetHttpClientFactory::new())
     }
 
+    mod adaptive;
     mod goaway;
     mod sharding;
 }

@@ -22,6 +22,10 @@ use crate::transport::{
     HttpError, HttpErrorKind, HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus,
 };
 
+/// How long a connection that has given its answer may take to be ready for the next request. It is ready
+/// at once, unless the peer answered before it had read the whole request and reads no further.
+const READY_WAIT: Duration = Duration::from_millis(100);
+
 /// A pool of HTTP/1.1 connections to one endpoint.
 pub(super) struct Http1Pool {
     connector: Connector,
@@ -71,7 +75,7 @@ impl Http1Pool {
     ) -> Result<HttpResponse, HttpError> {
         let mut request = self.in_origin_form(request);
         loop {
-            let (mut sender, is_new) = match self.wake() {
+            let (mut sender, is_new) = match self.wake().await {
                 Some(sender) => (sender, false),
                 None => {
                     diagnostics.record(RequestEventKind::Connecting);
@@ -135,10 +139,19 @@ impl Http1Pool {
     }
 
     /// A connection that rests and is still good.
-    fn wake(&self) -> Option<Sender> {
+    async fn wake(&self) -> Option<Sender> {
         let limit = self.connector.config.pool_idle_timeout;
-        let rested = self.resting.iter().filter_map(AtomicCell::take);
-        rested.filter(|it| it.is_good(limit)).map(|it| it.sender).next()
+        for place in &self.resting {
+            let Some(resting) = place.take().filter(|it| it.is_good(limit)) else { continue };
+            let mut sender = resting.sender;
+            // The answer can be here before its connection's task has put everything in order.
+            let ready = sender.is_ready()
+                || matches!(tokio::time::timeout(READY_WAIT, sender.ready()).await, Ok(Ok(())));
+            if ready {
+                return Some(sender);
+            }
+        }
+        None
     }
 
     /// Puts a connection into the lowest free place; one too many is closed.
@@ -160,8 +173,10 @@ impl Http1Pool {
     pub(super) fn sweep(&self) {
         let limit = self.connector.config.pool_idle_timeout;
         for place in &self.resting {
-            if let Some(resting) = place.take().filter(|it| it.is_good(limit)) {
-                self.put(resting);
+            let Some(resting) = place.take().filter(|it| it.is_good(limit)) else { continue };
+            // Back to its own place: the order tells who was used last.
+            if let Some(other) = place.swap(Some(resting)) {
+                self.put(other);
             }
         }
     }
@@ -211,7 +226,7 @@ impl Http1Pool {
 
 impl Resting {
     fn is_good(&self, limit: Duration) -> bool {
-        self.sender.is_ready() && self.since.elapsed() < limit
+        !self.sender.is_closed() && self.since.elapsed() < limit
     }
 }
 

@@ -134,6 +134,14 @@ impl Endpoint {
         format!("{scheme}://localhost:{}", self.address.port())
     }
 
+    pub(super) fn speak(&mut self, speaks: Speaks) {
+        self.speaks = speaks;
+        if let Some(tls) = &mut self.tls {
+            let alpn = speaks.alpn().iter().map(|name| name.as_bytes().to_vec());
+            Arc::make_mut(tls).alpn_protocols = alpn.collect();
+        }
+    }
+
     /// Does the TLS handshake, if there is to be one.
     pub(super) async fn secure(&self, tcp: TcpStream) -> io::Result<PeerStream> {
         tcp.set_nodelay(true)?;

@@ -15,7 +15,7 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
 use super::frame::{Frame, PeerSettings};
-use super::peer::Endpoint;
+use super::peer::{Endpoint, Speaks};
 use super::record::{ConnectionSeen, Record, Seen};
 use super::reply::{Gate, Reply};
 use super::request::ArrivedRequest;
@@ -34,7 +34,7 @@ pub(crate) struct ServedPeer {
 
 /// What the connections of a served peer share.
 pub(super) struct Shared {
-    pub(super) endpoint: Endpoint,
+    endpoint: Mutex<Endpoint>,
     pub(super) behaviour: Arc<Behaviour>,
     pub(super) record: Record<Seen>,
     doors_closed: Gate,
@@ -76,7 +76,7 @@ impl ServedPeer {
         behaviour: Arc<Behaviour>,
     ) -> Self {
         let shared = Arc::new(Shared {
-            endpoint,
+            endpoint: Mutex::new(endpoint),
             behaviour,
             record: Record::new(Seen { listening: true, ..Seen::default() }),
             doors_closed: Gate::new(),
@@ -88,12 +88,17 @@ impl ServedPeer {
     }
 
     pub(crate) fn address(&self) -> SocketAddr {
-        self.shared.endpoint.address
+        self.shared.endpoint().address
     }
 
     /// The address as a client is given it, by the name of loopback.
     pub(crate) fn url(&self) -> String {
-        self.shared.endpoint.url()
+        self.shared.endpoint().url()
+    }
+
+    /// Speaks otherwise from the next connection on, as a gateway does that is replaced.
+    pub(crate) fn speak(&self, speaks: Speaks) {
+        self.shared.endpoint.lock().unwrap().speak(speaks);
     }
 
     /// What the peer has seen so far.
@@ -178,6 +183,11 @@ impl Drop for ServedPeer {
 }
 
 impl Shared {
+    /// What the next connection meets.
+    pub(super) fn endpoint(&self) -> Endpoint {
+        self.endpoint.lock().unwrap().clone()
+    }
+
     /// Keeps a request for the test to release; gives it back if nothing is held any more.
     pub(super) fn hold(&self, ordinal: usize, reply: HeldReply) -> Option<Reply> {
         self.change_held(|held| {

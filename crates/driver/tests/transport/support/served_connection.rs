@@ -26,7 +26,7 @@ pub(super) async fn run(
     tcp: TcpStream,
     mut commands: UnboundedReceiver<Command>,
 ) {
-    let Ok((stream, protocol, conversation)) = begin(&shared.endpoint, tcp).await else {
+    let Ok((stream, protocol, conversation)) = begin(&shared.endpoint(), tcp).await else {
         shared.record.change(|seen| {
             seen.failed_handshakes += 1;
             seen.connections[number].open = false;
