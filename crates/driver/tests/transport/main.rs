@@ -25,4 +25,5 @@ mod net {
     mod adaptive;
     mod goaway;
     mod sharding;
+    mod tls;
 }

@@ -81,15 +81,18 @@ pub(super) fn chose_http2(alpn: Option<&[u8]>) -> bool {
 
 /// A handshake that failed, with what to do about it where that is known.
 pub(super) fn refused(endpoint: &Endpoint, error: std::io::Error) -> HttpError {
-    let untrusted = error
-        .get_ref()
-        .and_then(|inner| inner.downcast_ref::<rustls::Error>())
-        .is_some_and(|error| matches!(error, rustls::Error::InvalidCertificate(_)));
-    let sentence = match untrusted {
-        true => format!(
+    use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
+    let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
+    let sentence = match cause {
+        Some(rustls::Error::InvalidCertificate(
+            NotValidForName | NotValidForNameContext { .. },
+        )) => format!(
+            "the certificate of {endpoint} is for another name: reach it by a name in the certificate"
+        ),
+        Some(rustls::Error::InvalidCertificate(_)) => format!(
             "the certificate of {endpoint} was refused: if it is an emulator's own, trust its root"
         ),
-        false => format!("no TLS connection to {endpoint} could be made"),
+        _ => format!("no TLS connection to {endpoint} could be made"),
     };
     failed(sentence).caused_by(error)
 }
