@@ -23,7 +23,13 @@ mod net {
     }
 
     mod adaptive;
+    mod deadlines;
+    mod emulator;
     mod goaway;
+    mod health;
+    mod proxy;
+    mod retries;
+    mod secrets;
     mod sharding;
     mod tls;
 }

@@ -1,0 +1,100 @@
+//! The transport against an emulated account: signatures and answers as the service has them.
+
+use http::{HeaderValue, Method};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use sidereal_driver::transport::{
+    AuthorizationContext, Credential, HttpProtocol, HttpVersions, TransportRequest,
+};
+use sidereal_emulator::Emulator;
+use sidereal_protocol::ResourceType;
+
+use super::factory;
+use crate::fixture::{Client, Executed, Setup};
+
+const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
+const CONTAINER: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+const ITEM: &str = r#"{"id":"i","pk":"p","greeting":"hello"}"#;
+
+/// A request about a kind of resource; a new one is signed by the link of its parent.
+fn request(
+    client: &Client,
+    url: &str,
+    kind: ResourceType,
+    path: &str,
+    body: &'static str,
+) -> TransportRequest {
+    let mut request = client.write(url, path, body);
+    let mut signed_link = path.trim_start_matches('/');
+    if body.is_empty() {
+        request.method = Method::GET;
+    } else {
+        signed_link = signed_link.rsplit_once('/').map_or("", |(parent, _)| parent);
+    }
+    request.auth_context =
+        AuthorizationContext { resource_type: kind, signed_link: signed_link.to_owned() };
+    if kind == ResourceType::Document {
+        request.headers.insert(PARTITION_KEY, HeaderValue::from_static(r#"["p"]"#));
+    }
+    request
+}
+
+/// Creates a database, a container and an item, and reads the item.
+async fn write_and_read(client: &Client, url: &str) -> Executed {
+    for (kind, path, body) in [
+        (ResourceType::Database, "/dbs", r#"{"id":"d"}"#),
+        (ResourceType::DocumentCollection, "/dbs/d/colls", CONTAINER),
+        (ResourceType::Document, "/dbs/d/colls/c/docs", ITEM),
+    ] {
+        let created = client.execute(request(client, url, kind, path, body)).await;
+        assert_eq!(created.outcome.status().code(), 201, "{path}: {:?}", created.outcome);
+    }
+    let read = request(client, url, ResourceType::Document, "/dbs/d/colls/c/docs/i", "");
+    client.execute(read).await
+}
+
+async fn round_trip(emulator: &Emulator, url: &str, versions: HttpVersions) -> HttpProtocol {
+    let root = CertificateDer::from_pem_slice(emulator.certificate_pem().as_bytes()).unwrap();
+    let setup = Setup::over(factory()).versions(versions).with(|setup| {
+        setup.credential = Credential::Key(emulator.key().clone());
+        setup.client.extra_roots.push(root);
+    });
+    let client = setup.start();
+    let read = write_and_read(&client, url).await;
+    let item: serde_json::Value = serde_json::from_slice(read.body()).unwrap();
+    assert_eq!(item["greeting"], "hello");
+    assert!(read.diagnostics.charge() > 0.0);
+    read.diagnostics.attempts().last().unwrap().protocol.unwrap()
+}
+
+#[tokio::test]
+async fn an_item_is_written_and_read_over_tls() {
+    let emulator = Emulator::builder().start().await.unwrap();
+    let protocol = round_trip(&emulator, emulator.endpoint(), HttpVersions::Negotiate).await;
+    assert_eq!(protocol, HttpProtocol::Http2);
+}
+
+#[tokio::test]
+async fn an_item_is_written_and_read_in_cleartext_over_http_1() {
+    let emulator = Emulator::builder().start().await.unwrap();
+    let protocol = round_trip(&emulator, emulator.http_endpoint(), HttpVersions::Negotiate).await;
+    assert_eq!(protocol, HttpProtocol::Http1);
+}
+
+#[tokio::test]
+async fn an_item_is_written_and_read_in_cleartext_over_http_2() {
+    let emulator = Emulator::builder().start().await.unwrap();
+    let versions = HttpVersions::Http2PriorKnowledge;
+    let protocol = round_trip(&emulator, emulator.http_endpoint(), versions).await;
+    assert_eq!(protocol, HttpProtocol::Http2);
+}
+
+#[tokio::test]
+async fn another_key_is_refused() {
+    let emulator = Emulator::builder().start().await.unwrap();
+    let client = Setup::over(factory()).versions(HttpVersions::Negotiate).start();
+    let database = r#"{"id":"d"}"#;
+    let create =
+        request(&client, emulator.http_endpoint(), ResourceType::Database, "/dbs", database);
+    assert_eq!(client.execute(create).await.outcome.status().code(), 401);
+}
