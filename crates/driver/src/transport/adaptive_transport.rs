@@ -173,14 +173,15 @@ impl AdaptiveTransport {
         };
         let new =
             EndpointShardPool::new(gateway.endpoint.clone(), kind, self.context_for(versions));
+        // Before anybody can ask the new pool for a connection, so that it makes no second one.
+        if let Some(client) = connected {
+            new.adopt(client);
+        }
         let found = gateway.pool.compare_and_swap(old, Arc::clone(&new));
         if !Arc::ptr_eq(&found, old) {
             return; // Somebody else was quicker.
         }
         tracing::info!(endpoint = %gateway.endpoint, ?kind, "the endpoint's version of HTTP changed");
-        if let Some(client) = connected {
-            new.adopt(client);
-        }
         old.close();
     }
 }

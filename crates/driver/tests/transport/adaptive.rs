@@ -3,11 +3,14 @@
 use std::time::{Duration, Instant};
 
 use h2::Reason;
-use sidereal_driver::transport::{HttpErrorKind, HttpProtocol, HttpVersions, PoolKind};
+use sidereal_driver::diagnostics::{ExecutionContext, RequestDiagnostics};
+use sidereal_driver::transport::{
+    HttpErrorKind, HttpProtocol, HttpRequest, HttpVersions, PoolKind, RequestSentStatus, SendTerms,
+};
 
 use super::factory;
 use crate::fixture::{Client, Executed, Setup, endpoint, joined, numbered};
-use crate::support::{Certificates, Peer, Protocol, Reply, ServedPeer, Speaks};
+use crate::support::{Answer, Certificates, Peer, Protocol, Reply, ServedPeer, Speaks};
 
 /// A peer with TLS that answers everything, and a client that trusts it.
 fn secure(speaks: Speaks) -> (ServedPeer, Setup) {
@@ -149,6 +152,37 @@ async fn a_gateway_that_changes_its_version_is_followed_both_ways() {
         client.execute(client.read(&peer.url(), "/")).await.body();
         assert_eq!(protocol_of(&client, &peer).await, protocol);
     }
+}
+
+/// A pool of HTTP/1.1 that met HTTP/2 with its first connection went on with one connection for all.
+#[tokio::test]
+async fn a_pool_of_http_1_that_meets_http_2_at_once_says_so() {
+    let (peer, setup) = secure(Speaks::Http2);
+    let client = setup.clone().start();
+    let pool = setup.pool(&peer.url(), PoolKind::Plain, &client.tasks);
+    let endpoint = endpoint(&peer.url());
+    let mut request = HttpRequest::default();
+    *request.uri_mut() = endpoint.uri("/".parse().unwrap());
+    let started = Instant::now();
+    let mut diagnostics =
+        RequestDiagnostics::new(ExecutionContext::Initial, None, endpoint, started);
+    let sending = pool.send(request, &mut diagnostics, SendTerms::default());
+    let error = sending.await.unwrap_err();
+    assert_eq!(error.kind(), HttpErrorKind::ProtocolChanged);
+    assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
+    assert!(pool.snapshot().shards.is_empty());
+}
+
+#[tokio::test]
+async fn a_connection_of_http_1_that_its_peer_ends_after_an_answer_is_not_used_again() {
+    let peer = Peer::cleartext(Speaks::Http1)
+        .serve(|_| Answer::new(200, "answered").header("connection", "close").into());
+    let client = http1(10).start();
+    for _ in 0..5 {
+        assert_eq!(protocol_of(&client, &peer).await, HttpProtocol::Http1);
+    }
+    let seen = peer.until(|seen| seen.open_connections() == 0).await;
+    assert_eq!((seen.accepted(), seen.arrivals.len()), (5, 5));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

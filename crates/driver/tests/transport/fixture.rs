@@ -21,9 +21,9 @@ use sidereal_driver::options::{AvailabilityOptions, OptionLayers};
 use sidereal_driver::system::BackgroundTaskManager;
 use sidereal_driver::transport::{
     AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
-    Endpoint, HttpClientConfig, HttpClientFactory, HttpError, HttpRequest, HttpResponse,
-    HttpVersions, PoolContext, PoolSnapshot, SendTerms, ShardingConfig, ThrottleRetryState,
-    TransportOutcome, TransportPipeline, TransportRequest,
+    Endpoint, EndpointShardPool, HttpClientConfig, HttpClientFactory, HttpError, HttpRequest,
+    HttpResponse, HttpVersions, PoolContext, PoolKind, PoolSnapshot, SendTerms, ShardingConfig,
+    ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
 };
 use sidereal_protocol::{AccountKey, ResourceType};
 use tokio::task::JoinHandle;
@@ -90,24 +90,39 @@ impl Setup {
         self
     }
 
-    /// Puts the transport to work. Nothing is connected yet.
-    pub(crate) fn start(self) -> Client {
-        let tasks = BackgroundTaskManager::new();
-        let request_timeout = self.client.request_timeout;
-        let transport = AdaptiveTransport::new(PoolContext {
+    /// One pool alone, whose tasks are another's.
+    pub(crate) fn pool(
+        self,
+        url: &str,
+        kind: PoolKind,
+        tasks: &BackgroundTaskManager,
+    ) -> Arc<EndpointShardPool> {
+        EndpointShardPool::new(endpoint(url), kind, self.context(tasks))
+    }
+
+    fn context(self, tasks: &BackgroundTaskManager) -> PoolContext {
+        PoolContext {
             factory: self.factory,
             client_config: self.client,
             sharding: self.sharding,
             tasks: tasks.spawner(),
-        });
+        }
+    }
+
+    /// Puts the transport to work. Nothing is connected yet.
+    pub(crate) fn start(self) -> Client {
+        let tasks = BackgroundTaskManager::new();
+        let (request_timeout, throttling) = (self.client.request_timeout, self.throttling);
+        let auth_policy = AuthorizationPolicy::new(self.credential.clone());
+        let transport = AdaptiveTransport::new(self.context(&tasks));
         let pipeline = TransportPipeline::new(
             CosmosHeadersPolicy::new(&OptionLayers::default()),
-            AuthorizationPolicy::new(self.credential),
+            auth_policy,
             Arc::clone(&transport),
             request_timeout,
         );
         let pipeline = Arc::new(pipeline.with_chance(|| 0.0));
-        Client { transport, pipeline, throttling: self.throttling, tasks }
+        Client { transport, pipeline, throttling, tasks }
     }
 }
 

@@ -345,6 +345,14 @@ impl EndpointShardPool {
                 ));
                 self.retire(shard, Farewell::HandedOver);
             }
+            Ok(Some(HttpProtocol::Http2)) if self.kind == PoolKind::Plain => {
+                shard.failed_to_connect(HttpError::new(
+                    HttpErrorKind::ProtocolChanged,
+                    RequestSentStatus::NotSent,
+                    format!("{} speaks HTTP/2", self.endpoint),
+                ));
+                self.retire(shard, Farewell::Ended);
+            }
             Ok(_) => {
                 shard.became_ready();
                 self.serve_line();
