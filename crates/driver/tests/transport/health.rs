@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 
 use h2::Reason;
 use sidereal_driver::system::CpuLoad;
-use sidereal_driver::transport::{HttpErrorKind, PoolSnapshot, RequestSentStatus};
+use sidereal_driver::transport::{
+    HttpErrorKind, PoolSnapshot, RequestSentStatus, TransportOutcome,
+};
 
 use super::factory;
 use crate::fixture::{Client, Setup, joined};
@@ -101,6 +103,24 @@ async fn one_bad_connection_among_good_ones_is_replaced_and_fails_no_request() {
     assert!(!shard_ids(&client.snapshot(&peer.url())).contains(&0));
     peer.until(|seen| !seen.connections[0].open).await;
     client.execute(client.read(&peer.url(), "/")).await.body();
+}
+
+#[tokio::test]
+async fn deadlines_that_pass_on_a_connection_count_against_it() {
+    let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.connection {
+        0 if request.path == "/slow" => Reply::Hang,
+        _ => Reply::ok(""),
+    });
+    let client = Setup::over(factory()).shards(4, 20).start();
+    client.get_ok(&peer.url(), "/").await;
+    for _ in 0..5 {
+        let mut slow = client.write(&peer.url(), "/slow", "{}");
+        slow.deadline = Some(Instant::now() + Duration::from_millis(20));
+        let executed = client.execute(slow).await;
+        assert!(matches!(executed.outcome, TransportOutcome::DeadlineExceeded { .. }));
+    }
+    client.execute(client.write(&peer.url(), "/slow", "{}")).await.body();
+    assert_eq!(peer.seen().accepted(), 2);
 }
 
 #[tokio::test]

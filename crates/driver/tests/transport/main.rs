@@ -31,5 +31,6 @@ mod net {
     mod retries;
     mod secrets;
     mod sharding;
+    mod storms;
     mod tls;
 }
