@@ -1,5 +1,7 @@
 //! The Cosmos DB driver: operations that survive partitions and regions failing.
 //!
+//! [`CosmosDriver::execute_operation`] takes one [`CosmosOperation`] to its end at the account's endpoint.
+//!
 //! What is here: [`options`], every setting of the driver, declared once per setting and resolved
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
 //! one endpoint; and [`diagnostics`], which tell what happened to it.
@@ -7,11 +9,22 @@
 // The derive names this crate by its path, also from within.
 extern crate self as sidereal_driver;
 
+mod cosmos_driver;
 pub mod diagnostics;
+mod error;
 #[cfg(feature = "fault_injection")]
 pub mod fault_injection;
+mod operation;
 pub mod options;
+pub mod pipeline;
+mod response;
+mod runtime;
 pub mod system;
 pub mod transport;
 
+pub use cosmos_driver::{CosmosDriver, OperationOptions};
+pub use error::{Error, ErrorKind};
+pub use operation::CosmosOperation;
+pub use response::CosmosResponse;
+pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, RuntimeError};
 pub use sidereal_macros::CosmosOptions;

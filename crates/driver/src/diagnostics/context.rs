@@ -71,6 +71,12 @@ impl DiagnosticsContextBuilder {
         }
     }
 
+    /// Adds an attempt that is about to be made, to be filled in while it runs.
+    pub fn begin(&mut self, attempt: RequestDiagnostics) -> &mut RequestDiagnostics {
+        self.push(attempt);
+        self.attempts.last_mut().expect("one was just added")
+    }
+
     /// The attempt that was added last, for what is decided only then.
     pub fn last_mut(&mut self) -> Option<&mut RequestDiagnostics> {
         self.attempts.last_mut()

@@ -24,8 +24,8 @@ use crate::diagnostics::{
 /// known here: an attempt stays at its endpoint.
 #[derive(Debug)]
 pub struct TransportPipeline {
-    headers_policy: CosmosHeadersPolicy,
-    auth_policy: AuthorizationPolicy,
+    headers_policy: Arc<CosmosHeadersPolicy>,
+    auth_policy: Arc<AuthorizationPolicy>,
     http_transport: Arc<AdaptiveTransport>,
     /// The longest that one request may take.
     request_timeout: Duration,
@@ -37,11 +37,12 @@ impl TransportPipeline {
     /// A pipeline over connections that may be shared with other accounts.
     #[must_use]
     pub fn new(
-        headers_policy: CosmosHeadersPolicy,
-        auth_policy: AuthorizationPolicy,
+        headers_policy: impl Into<Arc<CosmosHeadersPolicy>>,
+        auth_policy: impl Into<Arc<AuthorizationPolicy>>,
         http_transport: Arc<AdaptiveTransport>,
         request_timeout: Duration,
     ) -> Self {
+        let (headers_policy, auth_policy) = (headers_policy.into(), auth_policy.into());
         Self { headers_policy, auth_policy, http_transport, request_timeout, chance: fastrand::f64 }
     }
 
@@ -70,13 +71,14 @@ impl TransportPipeline {
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
         loop {
-            let mut attempt = RequestDiagnostics::new(
+            // Written down before it is made: what is dropped on the way was tried, and perhaps charged.
+            let attempt = diagnostics.begin(RequestDiagnostics::new(
                 execution_context,
                 request.region.clone(),
                 request.endpoint.clone(),
                 Instant::now(),
-            );
-            let (outcome, authorization) = self.attempt(request, avoided_shard, &mut attempt).await;
+            ));
+            let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
             let now = Instant::now();
             let action = evaluate_transport_retry(
                 &outcome,
@@ -91,7 +93,6 @@ impl TransportPipeline {
             );
             attempt.decision = Some(decision_of(&action));
             let failed_shard = attempt.shard;
-            diagnostics.push(attempt);
             match action {
                 ThrottleAction::Propagate { .. } => return TransportResult { outcome, at: now },
                 ThrottleAction::Retry {
@@ -123,6 +124,10 @@ impl TransportPipeline {
         attempt: &mut RequestDiagnostics,
     ) -> (TransportOutcome, Option<HeaderValue>) {
         attempt.record_at(RequestEventKind::TransportStart, attempt.started);
+        // The timer counts in milliseconds, and nothing is sent that is late already.
+        if request.deadline.is_some_and(|deadline| deadline <= attempt.started) {
+            return (out_of_time(attempt), None);
+        }
         let timeout = attempt.started + self.request_timeout;
         let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
         let terms = SendTerms { deadline: Some(end), avoided_shard };

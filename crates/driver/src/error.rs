@@ -1,0 +1,192 @@
+//! A failed operation.
+
+use std::borrow::Cow;
+use std::error::Error as StdError;
+use std::fmt;
+
+use sidereal_protocol::CosmosStatus;
+
+use crate::CosmosResponse;
+use crate::diagnostics::DiagnosticsContext;
+
+/// A failed operation.
+///
+/// Match on [`kind`](Self::kind) or [`status`](Self::status): `Display` is prose for people and no
+/// contract. Each level tells only its own part; the cause is in `source`.
+pub struct Error(Box<Inner>); // Boxed so that results stay small.
+
+struct Inner {
+    kind: ErrorKind,
+    message: Cow<'static, str>,
+    may_have_been_applied: bool,
+    response: Option<CosmosResponse>,
+    diagnostics: Option<DiagnosticsContext>,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+/// Failures grouped by what the caller can do about them, not by the layer they came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ErrorKind {
+    /// The request cannot be sent as it is, or the service finds it wrong: change it.
+    InvalidRequest,
+    /// The credential was refused.
+    Unauthorized,
+    /// No such database, container or item.
+    NotFound,
+    /// An item of this id is there already, or another write got there first.
+    Conflict,
+    /// The item has changed since: read again and decide.
+    PreconditionFailed,
+    /// The service asked for patience longer than the retry budget allowed.
+    Throttled,
+    /// Time ran out. A write may have been applied.
+    DeadlineExceeded,
+    /// The caller cancelled. A write may have been applied.
+    Cancelled,
+    /// No answer came, or the service failed. A write may have been applied.
+    Unavailable,
+}
+
+impl ErrorKind {
+    /// The kind that an answer's status stands for.
+    #[must_use]
+    pub fn of_status(status: CosmosStatus) -> Self {
+        match status.code() {
+            401 | 403 => Self::Unauthorized,
+            404 => Self::NotFound,
+            409 => Self::Conflict,
+            412 => Self::PreconditionFailed,
+            429 if status.is_throttled() => Self::Throttled,
+            408 | 410 | 429 | 449 => Self::Unavailable,
+            400..=499 => Self::InvalidRequest,
+            _ => Self::Unavailable,
+        }
+    }
+}
+
+impl Error {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
+        Self(Box::new(Inner {
+            kind,
+            message: message.into(),
+            may_have_been_applied: false,
+            response: None,
+            diagnostics: None,
+            source: None,
+        }))
+    }
+
+    pub(crate) fn invalid(
+        message: &'static str,
+        cause: impl StdError + Send + Sync + 'static,
+    ) -> Self {
+        Self::new(ErrorKind::InvalidRequest, message).caused_by(cause)
+    }
+
+    pub(crate) fn caused_by(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
+        self.0.source = Some(Box::new(cause));
+        self
+    }
+
+    pub(crate) fn answered_by(mut self, response: CosmosResponse) -> Self {
+        self.0.response = Some(response);
+        self
+    }
+
+    pub(crate) fn maybe_applied(mut self, may_have_been_applied: bool) -> Self {
+        self.0.may_have_been_applied = may_have_been_applied;
+        self
+    }
+
+    pub(crate) fn with_diagnostics(mut self, diagnostics: DiagnosticsContext) -> Self {
+        self.0.diagnostics = Some(diagnostics);
+        self
+    }
+
+    /// What the caller can do about it.
+    #[must_use]
+    pub fn kind(&self) -> ErrorKind {
+        self.0.kind
+    }
+
+    /// The status of the answer, or the one that stands for its absence.
+    #[must_use]
+    pub fn status(&self) -> Option<CosmosStatus> {
+        let answered = self.0.response.as_ref().map(CosmosResponse::status);
+        answered.or_else(|| self.0.diagnostics.as_ref()?.status())
+    }
+
+    /// The service's answer, where there was one.
+    #[must_use]
+    pub fn response(&self) -> Option<&CosmosResponse> {
+        self.0.response.as_ref()
+    }
+
+    /// Whether the operation may have been carried out all the same.
+    #[must_use]
+    pub fn may_have_been_applied(&self) -> bool {
+        self.0.may_have_been_applied
+    }
+
+    /// What happened, attempt by attempt.
+    #[must_use]
+    pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
+        self.0.diagnostics.as_ref()
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0.message)?;
+        match self.0.may_have_been_applied {
+            true => formatter.write_str(" (it may have been applied)"),
+            false => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "Error({:?}, {self}", self.0.kind)?;
+        if let Some(source) = &self.0.source {
+            write!(formatter, ": {source}")?;
+        }
+        match &self.0.diagnostics {
+            Some(diagnostics) => write!(formatter, ")\n{diagnostics}"),
+            None => formatter.write_str(")"),
+        }
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_follow_the_status() {
+        let kind = |code, sub_status| {
+            ErrorKind::of_status(CosmosStatus::with_sub_status(code, sub_status))
+        };
+        assert_eq!(kind(404, 1002), ErrorKind::NotFound);
+        assert_eq!(kind(429, 3200), ErrorKind::Throttled);
+        assert_eq!(kind(429, 3092), ErrorKind::Unavailable);
+        assert_eq!(kind(409, 0), ErrorKind::Conflict);
+        assert_eq!(kind(412, 0), ErrorKind::PreconditionFailed);
+        assert_eq!(kind(400, 1001), ErrorKind::InvalidRequest);
+        assert_eq!(kind(403, 0), ErrorKind::Unauthorized);
+        assert_eq!(kind(503, 0), ErrorKind::Unavailable);
+    }
+
+    #[test]
+    fn an_ambiguous_outcome_says_so() {
+        let error = Error::new(ErrorKind::Unavailable, "no answer came").maybe_applied(true);
+        assert_eq!(error.to_string(), "no answer came (it may have been applied)");
+    }
+}

@@ -1,0 +1,116 @@
+//! The loop of an operation: look, send, decide.
+//!
+//! There is one place to go, the account's endpoint, so one round decides.
+
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use super::request::{AttemptTerms, RoutingDecision, build_transport_request};
+use super::retry_evaluation::{OperationAction, evaluate_transport_result};
+use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::options::{AvailabilityOptions, ClientMethodOptions, OptionLayers, RequestOptions};
+use crate::transport::{ThrottleRetryState, TransportPipeline, TransportResponse};
+use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
+
+/// What an operation runs with.
+pub(crate) struct OperationPipeline<'a> {
+    pub(crate) transport: &'a TransportPipeline,
+    pub(crate) routing: RoutingDecision,
+    pub(crate) options: &'a OptionLayers,
+    pub(crate) request: &'a RequestOptions,
+    pub(crate) availability: &'a AvailabilityOptions,
+    pub(crate) method: &'a ClientMethodOptions<'a>,
+}
+
+/// Runs an operation to its end.
+pub(crate) async fn execute_operation_pipeline(
+    operation: &CosmosOperation,
+    pipeline: &OperationPipeline<'_>,
+) -> Result<CosmosResponse, Error> {
+    let started = Instant::now();
+    let activity_id = pipeline.method.activity_id.unwrap_or_else(Uuid::new_v4);
+    let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
+    let running = run(operation, pipeline, &mut diagnostics);
+    let ended = match pipeline.method.cancellation {
+        None => running.await,
+        Some(cancellation) => tokio::select! {
+            ended = running => ended,
+            () = cancellation.cancelled() => Err((cancelled(), None)),
+        },
+    };
+    finish(ended, operation, diagnostics)
+}
+
+type Ended = Result<TransportResponse, (Error, Option<TransportResponse>)>;
+
+async fn run(
+    operation: &CosmosOperation,
+    pipeline: &OperationPipeline<'_>,
+    diagnostics: &mut DiagnosticsContextBuilder,
+) -> Ended {
+    let availability = pipeline.options.availability(pipeline.availability);
+    let timeout = availability.end_to_end_timeout();
+    let deadline = earlier(pipeline.method.deadline, timeout.map(|it| diagnostics.started() + it));
+    let terms = AttemptTerms {
+        options: &pipeline.options.request(pipeline.request),
+        activity_id: diagnostics.activity_id(),
+        execution_context: ExecutionContext::Initial,
+        deadline,
+        throttling: ThrottleRetryState::new(&availability),
+    };
+    let request = build_transport_request(operation, &pipeline.routing, &terms)
+        .map_err(|error| (error, None))?;
+    let result = pipeline.transport.execute(&request, diagnostics).await;
+    match evaluate_transport_result(operation, result.outcome) {
+        OperationAction::Complete(response) => Ok(response),
+        OperationAction::Abort(error, response) => Err((error, response)),
+    }
+}
+
+fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}
+
+fn cancelled() -> Error {
+    Error::new(ErrorKind::Cancelled, "the operation was cancelled")
+}
+
+/// Puts what happened beside what came of it.
+fn finish(
+    ended: Ended,
+    operation: &CosmosOperation,
+    diagnostics: DiagnosticsContextBuilder,
+) -> Result<CosmosResponse, Error> {
+    let now = Instant::now();
+    let status = match &ended {
+        Ok(response) | Err((_, Some(response))) => Some(response.status),
+        Err((_, None)) => diagnostics.attempts().last().and_then(|attempt| attempt.status),
+    };
+    let was_sent = diagnostics.attempts().iter().any(|it| !it.request_sent.is_safe_to_resend());
+    let diagnostics = diagnostics.complete(status, now);
+    let respond = |response: TransportResponse, diagnostics| CosmosResponse {
+        status: response.status,
+        headers: response.headers,
+        body: response.body,
+        diagnostics,
+    };
+    match ended {
+        Ok(response) => Ok(respond(response, diagnostics)),
+        Err((error, response)) => {
+            let was_cut_off = error.kind() == ErrorKind::Cancelled
+                && was_sent
+                && !operation.operation_type().is_read_only();
+            let maybe = error.may_have_been_applied() || was_cut_off;
+            let error = error.maybe_applied(maybe);
+            let error = match response {
+                Some(response) => error.answered_by(respond(response, diagnostics.clone())),
+                None => error,
+            };
+            Err(error.with_diagnostics(diagnostics))
+        }
+    }
+}

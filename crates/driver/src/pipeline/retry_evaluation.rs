@@ -1,0 +1,138 @@
+//! What an operation makes of the outcome of an attempt.
+
+use crate::transport::{HttpError, RequestSentStatus, TransportOutcome, TransportResponse};
+use crate::{CosmosOperation, Error, ErrorKind};
+
+/// What the operation does after an attempt.
+#[derive(Debug)]
+pub enum OperationAction {
+    /// The caller gets the answer.
+    Complete(TransportResponse),
+    /// The caller gets an error, with the answer where there was one.
+    Abort(Error, Option<TransportResponse>),
+}
+
+/// Decides what an outcome means for its operation.
+#[must_use]
+pub fn evaluate_transport_result(
+    operation: &CosmosOperation,
+    outcome: TransportOutcome,
+) -> OperationAction {
+    let ambiguous =
+        |sent| sent == RequestSentStatus::MaybeSent && !operation.operation_type().is_read_only();
+    match outcome {
+        TransportOutcome::Success(response) => OperationAction::Complete(response),
+        TransportOutcome::HttpError(response) => {
+            let error = refusal(&response);
+            // The service gave up waiting for itself: it may have finished after that.
+            let is_ambiguous =
+                response.status.is_request_timeout() && ambiguous(RequestSentStatus::MaybeSent);
+            OperationAction::Abort(error.maybe_applied(is_ambiguous), Some(response))
+        }
+        TransportOutcome::TransportError { error, request_sent } => {
+            let error = lost(error).maybe_applied(ambiguous(request_sent));
+            OperationAction::Abort(error, None)
+        }
+        TransportOutcome::DeadlineExceeded { phase, request_sent } => {
+            let sentence = format!("the deadline passed while {phase}");
+            let error = Error::new(ErrorKind::DeadlineExceeded, sentence);
+            OperationAction::Abort(error.maybe_applied(ambiguous(request_sent)), None)
+        }
+    }
+}
+
+fn refusal(response: &TransportResponse) -> Error {
+    let body: Option<sidereal_protocol::ErrorBody> = serde_json::from_slice(&response.body).ok();
+    let said = body.map(|body| format!(": {}", body.message)).unwrap_or_default();
+    let sentence = format!("the service answered {}{said}", response.status);
+    Error::new(ErrorKind::of_status(response.status), sentence)
+}
+
+fn lost(error: HttpError) -> Error {
+    let kind = match error.status().code() {
+        400 => ErrorKind::InvalidRequest,
+        _ => ErrorKind::Unavailable,
+    };
+    Error::new(kind, "no answer came").caused_by(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use http::HeaderMap;
+    use sidereal_protocol::{CosmosStatus, OperationType, RequestPath, ResourceLink};
+
+    use super::*;
+    use crate::diagnostics::Phase;
+    use crate::transport::HttpErrorKind;
+
+    fn operation(operation_type: OperationType) -> CosmosOperation {
+        let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
+        CosmosOperation::new(operation_type, RequestPath::of(link))
+    }
+
+    fn answer(code: u16, body: &'static str) -> TransportResponse {
+        let status = CosmosStatus::new(code);
+        TransportResponse {
+            status,
+            headers: HeaderMap::new(),
+            body: Bytes::from_static(body.as_bytes()),
+        }
+    }
+
+    fn aborted(operation_type: OperationType, outcome: TransportOutcome) -> Error {
+        match evaluate_transport_result(&operation(operation_type), outcome) {
+            OperationAction::Abort(error, _) => error,
+            OperationAction::Complete(response) => panic!("completed with {}", response.status),
+        }
+    }
+
+    fn lost_request(request_sent: RequestSentStatus) -> TransportOutcome {
+        let error = HttpError::new(HttpErrorKind::ConnectionLost, request_sent, "gone");
+        TransportOutcome::TransportError { error, request_sent }
+    }
+
+    #[test]
+    fn an_answer_that_says_yes_completes_the_operation() {
+        let outcome = TransportOutcome::Success(answer(200, "{}"));
+        let action = evaluate_transport_result(&operation(OperationType::Read), outcome);
+        assert!(matches!(action, OperationAction::Complete(response) if response.body == "{}"));
+    }
+
+    #[test]
+    fn a_refusal_is_told_in_the_service_s_own_words() {
+        let body = r#"{"code":"NotFound","message":"no such item"}"#;
+        let error = aborted(OperationType::Read, TransportOutcome::HttpError(answer(404, body)));
+        assert_eq!(error.kind(), ErrorKind::NotFound);
+        assert_eq!(error.to_string(), "the service answered 404 NotFound: no such item");
+    }
+
+    #[test]
+    fn a_write_that_was_sent_and_lost_may_have_been_applied_and_a_read_cannot() {
+        let maybe = RequestSentStatus::MaybeSent;
+        assert!(aborted(OperationType::Replace, lost_request(maybe)).may_have_been_applied());
+        assert!(!aborted(OperationType::Read, lost_request(maybe)).may_have_been_applied());
+        for safe in [RequestSentStatus::NotSent, RequestSentStatus::NotProcessed] {
+            assert!(!aborted(OperationType::Replace, lost_request(safe)).may_have_been_applied());
+        }
+    }
+
+    #[test]
+    fn a_write_that_the_service_gave_up_on_may_have_been_applied() {
+        let outcome = || TransportOutcome::HttpError(answer(408, ""));
+        assert!(aborted(OperationType::Create, outcome()).may_have_been_applied());
+        assert!(!aborted(OperationType::Query, outcome()).may_have_been_applied());
+    }
+
+    #[test]
+    fn a_passed_deadline_says_what_it_was_spent_on() {
+        let outcome = TransportOutcome::DeadlineExceeded {
+            phase: Phase::Queueing,
+            request_sent: RequestSentStatus::NotSent,
+        };
+        let error = aborted(OperationType::Create, outcome);
+        assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+        assert!(error.to_string().contains("waited for a free stream"), "{error}");
+        assert!(!error.may_have_been_applied());
+    }
+}

@@ -1,0 +1,224 @@
+//! What several accounts share: connections, background tasks, defaults.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+
+use crate::options::{
+    CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions, EnvironmentError,
+    OptionLayers,
+};
+use crate::system::{BackgroundTaskManager, CpuMemoryMonitor, ShutdownOutcome};
+use crate::transport::{
+    AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
+    PoolContext, ShardingConfig,
+};
+
+/// What the drivers of an application share.
+///
+/// One runtime has one set of connections, for data and for metadata each; accounts that set
+/// connection options of their own get connections of their own. Dropping the runtime ends its
+/// background tasks; [`shutdown`](Self::shutdown) waits for them.
+#[derive(Debug)]
+pub struct CosmosDriverRuntime {
+    environment: Arc<CosmosEnvironmentOptions>,
+    options: Arc<CosmosRuntimeOptions>,
+    factory: Arc<dyn HttpClientFactory>,
+    extra_roots: Vec<CertificateDer<'static>>,
+    planes: Planes,
+    monitor: CpuMemoryMonitor,
+    tasks: BackgroundTaskManager,
+}
+
+/// Connections for data and for metadata, with the timeout of a request of each.
+#[derive(Clone, Debug)]
+pub(crate) struct Planes {
+    pub(crate) data: Plane,
+    pub(crate) metadata: Plane,
+}
+
+/// Connections, and how long one request over them may take.
+#[derive(Clone, Debug)]
+pub(crate) struct Plane {
+    pub(crate) transport: Arc<AdaptiveTransport>,
+    pub(crate) request_timeout: Duration,
+}
+
+/// Why a runtime could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum RuntimeError {
+    /// Variables of the environment cannot be read.
+    Environment(EnvironmentError),
+    /// The proxy that the environment names cannot be used.
+    Proxy(InvalidProxy),
+}
+
+impl std::fmt::Display for RuntimeError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Environment(error) => error.fmt(formatter),
+            Self::Proxy(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for RuntimeError {}
+
+/// What a runtime is made with.
+#[derive(Debug, Default)]
+pub struct CosmosDriverRuntimeBuilder {
+    options: CosmosRuntimeOptions,
+    environment: Option<CosmosEnvironmentOptions>,
+    factory: Option<Arc<dyn HttpClientFactory>>,
+    extra_roots: Vec<CertificateDer<'static>>,
+}
+
+impl CosmosDriverRuntimeBuilder {
+    /// Defaults of the application.
+    #[must_use]
+    pub fn options(mut self, options: CosmosRuntimeOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// The environment's settings, in place of those of the process.
+    #[must_use]
+    pub fn environment(mut self, environment: CosmosEnvironmentOptions) -> Self {
+        self.environment = Some(environment);
+        self
+    }
+
+    /// Where HTTP clients come from, in place of our own.
+    #[must_use]
+    pub fn http_client_factory(mut self, factory: Arc<dyn HttpClientFactory>) -> Self {
+        self.factory = Some(factory);
+        self
+    }
+
+    /// A root that is trusted beside the platform's, such as an emulator's.
+    #[must_use]
+    pub fn trust_root(mut self, root: CertificateDer<'static>) -> Self {
+        self.extra_roots.push(root);
+        self
+    }
+
+    /// Makes the runtime on the tokio runtime that runs now.
+    ///
+    /// # Errors
+    ///
+    /// The environment holds a setting or a proxy that cannot be understood.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    pub fn build(self) -> Result<Arc<CosmosDriverRuntime>, RuntimeError> {
+        let environment = match self.environment {
+            Some(environment) => environment,
+            None => CosmosEnvironmentOptions::from_env().map_err(RuntimeError::Environment)?,
+        };
+        let (environment, options) = (Arc::new(environment), Arc::new(self.options));
+        let layers =
+            OptionLayers::new(Arc::clone(&environment), Arc::clone(&options), Arc::default());
+        let factory = self.factory.unwrap_or_else(|| Arc::new(NetHttpClientFactory::new()));
+        let tasks = BackgroundTaskManager::new();
+        let monitor = CpuMemoryMonitor::start(
+            &tasks.spawner(),
+            layers.client_options().cpu_refresh_interval(),
+        );
+        let making = Making {
+            factory: &factory,
+            extra_roots: &self.extra_roots,
+            tasks: &tasks,
+            monitor: &monitor,
+        };
+        let planes = making.planes(&layers).map_err(RuntimeError::Proxy)?;
+        Ok(Arc::new(CosmosDriverRuntime {
+            environment,
+            options,
+            factory,
+            extra_roots: self.extra_roots,
+            planes,
+            monitor,
+            tasks,
+        }))
+    }
+}
+
+impl CosmosDriverRuntime {
+    /// A runtime with settings of its own.
+    #[must_use]
+    pub fn builder() -> CosmosDriverRuntimeBuilder {
+        CosmosDriverRuntimeBuilder::default()
+    }
+
+    /// The settings of an account on top of the runtime's and the environment's.
+    #[must_use]
+    pub fn layers(&self, account: Arc<CosmosClientOptions>) -> OptionLayers {
+        OptionLayers::new(Arc::clone(&self.environment), Arc::clone(&self.options), account)
+    }
+
+    /// How busy the machine has been.
+    #[must_use]
+    pub fn monitor(&self) -> &CpuMemoryMonitor {
+        &self.monitor
+    }
+
+    /// Ends the background tasks, after what they do or after the grace.
+    pub async fn shutdown(&self, grace: Duration) -> ShutdownOutcome {
+        self.tasks.shutdown(grace).await
+    }
+
+    /// The connections of an account: the shared ones, unless it set connection options itself.
+    pub(crate) fn planes_for(
+        &self,
+        layers: &OptionLayers,
+        account: &CosmosClientOptions,
+    ) -> Result<Planes, InvalidProxy> {
+        let unset = CosmosClientOptions::default();
+        let is_shared = account.client_options == unset.client_options
+            && account.connection == unset.connection
+            && account.sharding == unset.sharding;
+        if is_shared {
+            return Ok(self.planes.clone());
+        }
+        let making = Making {
+            factory: &self.factory,
+            extra_roots: &self.extra_roots,
+            tasks: &self.tasks,
+            monitor: &self.monitor,
+        };
+        making.planes(layers)
+    }
+}
+
+/// What connections are made with.
+struct Making<'a> {
+    factory: &'a Arc<dyn HttpClientFactory>,
+    extra_roots: &'a [CertificateDer<'static>],
+    tasks: &'a BackgroundTaskManager,
+    monitor: &'a CpuMemoryMonitor,
+}
+
+impl Making<'_> {
+    fn planes(&self, layers: &OptionLayers) -> Result<Planes, InvalidProxy> {
+        Ok(Planes {
+            data: self.plane(HttpClientConfig::data_plane(layers)?, layers),
+            metadata: self.plane(HttpClientConfig::metadata(layers)?, layers),
+        })
+    }
+
+    fn plane(&self, mut client_config: HttpClientConfig, layers: &OptionLayers) -> Plane {
+        client_config.extra_roots = self.extra_roots.to_vec();
+        let request_timeout = client_config.request_timeout;
+        let transport = AdaptiveTransport::new(PoolContext {
+            factory: Arc::clone(self.factory),
+            client_config,
+            sharding: ShardingConfig::from(layers.sharding()),
+            tasks: self.tasks.spawner(),
+        });
+        transport.start_sweeping(self.monitor.load());
+        Plane { transport, request_timeout }
+    }
+}
