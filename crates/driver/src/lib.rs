@@ -6,6 +6,11 @@
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
 //! one endpoint; and [`diagnostics`], which tell what happened to it.
 
+#![cfg_attr(
+    test,
+    allow(clippy::disallowed_types, reason = "what a test shares may be locked: it sends nothing")
+)]
+
 // The derive names this crate by its path, also from within.
 extern crate self as sidereal_driver;
 

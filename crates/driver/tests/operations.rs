@@ -147,7 +147,6 @@ async fn a_cancelled_operation_ends_with_an_error() {
     let method_options =
         ClientMethodOptions { cancellation: Some(&cancellation), ..Default::default() };
     let options = OperationOptions { method_options, ..OperationOptions::default() };
-    // Either may come first; what must not happen is that the call goes on.
     match store.driver.execute_operation(&read_order("1"), &options).await {
         Err(error) if error.kind() == ErrorKind::Cancelled => {}
         other => panic!("{other:?}"),

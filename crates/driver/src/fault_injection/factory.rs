@@ -1,8 +1,8 @@
 //! Where fault-injecting clients come from, and where their rules are kept.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::ArcSwap;
 use tokio::time::Instant;
@@ -17,8 +17,8 @@ use crate::transport::{Endpoint, HttpClient, HttpClientConfig, HttpClientFactory
 pub struct FaultInjectingHttpClientFactory {
     inner: Arc<dyn HttpClientFactory>,
     faults: Arc<Faults>,
-    /// Locked only while a client is made.
-    created: Mutex<HashMap<Endpoint, u64>>,
+    /// How many clients were made for each endpoint.
+    created: ArcSwap<HashMap<Endpoint, u64>>,
 }
 
 impl FaultInjectingHttpClientFactory {
@@ -33,7 +33,7 @@ impl FaultInjectingHttpClientFactory {
     pub fn with_seed(inner: Arc<dyn HttpClientFactory>, seed: u64) -> Self {
         let rules = ArcSwap::from_pointee(Vec::new());
         let faults = Arc::new(Faults { rules, random: AtomicU64::new(seed) });
-        Self { inner, faults, created: Mutex::new(HashMap::new()) }
+        Self { inner, faults, created: ArcSwap::default() }
     }
 
     /// Adds a rule behind the others; one with the same id gives way to it. The rule that comes back can be
@@ -81,16 +81,17 @@ impl FaultInjectingHttpClientFactory {
     /// How many clients were made for an endpoint.
     #[must_use]
     pub fn clients_created(&self, endpoint: &Endpoint) -> u64 {
-        let created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
-        created.get(endpoint).copied().unwrap_or(0)
+        self.created.load().get(endpoint).copied().unwrap_or(0)
     }
 
     /// The number of the next client for an endpoint.
     fn next_number(&self, endpoint: &Endpoint) -> u64 {
-        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = created.entry(endpoint.clone()).or_default();
-        *count += 1;
-        *count - 1
+        let before = self.created.rcu(|created| {
+            let mut created = HashMap::clone(created);
+            *created.entry(endpoint.clone()).or_default() += 1;
+            created
+        });
+        before.get(endpoint).copied().unwrap_or(0)
     }
 }
 

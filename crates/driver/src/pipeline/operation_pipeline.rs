@@ -35,6 +35,7 @@ pub(crate) async fn execute_operation_pipeline(
     let ended = match pipeline.method.cancellation {
         None => running.await,
         Some(cancellation) => tokio::select! {
+            biased;
             ended = running => ended,
             () = cancellation.cancelled() => Err((cancelled(), None)),
         },

@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use arc_swap::ArcSwapOption;
 use http::{HeaderValue, Method};
 use sidereal_protocol::{AccountKey, AuthorizationToken, SignedRequest};
-use tokio::sync::Mutex;
+use tokio::sync::Semaphore;
 
 use super::headers_policy::DateHeader;
 use super::{AuthorizationContext, HttpError, HttpErrorKind, RequestSentStatus};
@@ -144,7 +144,8 @@ struct TokenCache {
     current: ArcSwapOption<CachedToken>,
     /// Taken by the request that renews ahead of time; the others go on with the old token.
     is_renewing: AtomicBool,
-    fetching: Mutex<()>,
+    /// One permit: the fetch that those who have no token wait for.
+    fetching: Semaphore,
 }
 
 struct CachedToken {
@@ -158,7 +159,7 @@ impl TokenCache {
             source,
             current: ArcSwapOption::empty(),
             is_renewing: AtomicBool::new(false),
-            fetching: Mutex::new(()),
+            fetching: Semaphore::new(1),
         }
     }
 
@@ -184,7 +185,7 @@ impl TokenCache {
 
     /// Fetches a token; those who come meanwhile wait and take it too.
     async fn fetch_one_for_all(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
-        let _turn = self.fetching.lock().await;
+        let _turn = self.fetching.acquire().await.expect("nobody closes it");
         if let Some(token) = self.current.load_full().filter(|token| token.expires_on > now) {
             return Ok(token.header.clone());
         }

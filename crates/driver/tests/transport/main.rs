@@ -7,6 +7,7 @@
 //! against another factory by including the modules once more beside another function of that name.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+#![allow(clippy::disallowed_types, reason = "what a test shares may be locked")]
 
 mod fixture;
 mod support;

@@ -9,6 +9,10 @@
 //! panic that says what was waited for.
 
 #![allow(
+    clippy::disallowed_types,
+    reason = "a peer is not the driver: what it records may be locked"
+)]
+#![allow(
     dead_code,
     unused_imports,
     reason = "the support offers a whole vocabulary; which words the tests use changes with the tests"
