@@ -33,3 +33,8 @@ pub use operation::CosmosOperation;
 pub use response::CosmosResponse;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, RuntimeError};
 pub use sidereal_macros::CosmosOptions;
+
+/// The examples of the front page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -63,15 +63,17 @@ use waiting_line::WaitingLine;
 fn reservations_never_exceed_the_limit() {
     loom::model(|| {
         let slots = Arc::new(StreamSlots::new());
-        let reserving: Vec<_> = (0..3)
+        assert_eq!(slots.try_reserve(2), Ok(1));
+        let reserving: Vec<_> = (0..2)
             .map(|_| {
                 let slots = Arc::clone(&slots);
                 thread::spawn(move || slots.try_reserve(2))
             })
             .collect();
-        let got = reserving.into_iter().map(|it| it.join().unwrap());
-        let refused = got.filter(|got| *got == Err(Refusal::Full)).count();
-        assert_eq!((refused, slots.in_use()), (1, 2));
+        let own = slots.try_reserve(2);
+        let others = reserving.into_iter().map(|it| it.join().unwrap());
+        let refused = others.chain([own]).filter(|got| *got == Err(Refusal::Full)).count();
+        assert_eq!((refused, slots.in_use()), (2, 2));
     });
 }
 
@@ -178,7 +180,7 @@ fn nobody_waits_for_a_stream_that_is_free() {
 #[test]
 fn two_who_wait_are_served_one_after_the_other() {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(2);
+    model.preemption_bound = Some(3);
     model.check(|| {
         let counter = Counter::new();
         assert_eq!(counter.slots.try_reserve(1), Ok(1));
