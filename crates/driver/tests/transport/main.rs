@@ -24,6 +24,7 @@ mod net {
     }
 
     mod adaptive;
+    mod answers;
     mod deadlines;
     mod emulator;
     mod goaway;
