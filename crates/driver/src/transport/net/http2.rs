@@ -7,7 +7,7 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -90,8 +90,8 @@ impl Http2Connection {
             interval: config.http2_keep_alive_interval,
             timeout: config.http2_keep_alive_timeout,
         };
-        let task =
-            tokio::spawn(live(connection, pings, keep_alive, Arc::clone(&state), unused.clone()));
+        let probe = Probe { sender: Some(sender.clone()), unused: unused.clone() };
+        let task = tokio::spawn(live(connection, probe, pings, keep_alive, Arc::clone(&state)));
         Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
     }
 
@@ -244,6 +244,28 @@ impl State {
     }
 }
 
+/// Finds out whether the connection takes new streams: a peer that announces its end tells nobody else
+/// before a request fails over it.
+struct Probe {
+    sender: Option<SendRequest<Bytes>>,
+    unused: CancellationToken,
+}
+
+impl Probe {
+    fn is_refused(&mut self, context: &mut Context<'_>) -> bool {
+        if self.unused.is_cancelled() {
+            // Kept any longer, it would keep the connection.
+            self.sender = None;
+        }
+        let Some(sender) = &mut self.sender else { return false };
+        let is_refused = matches!(sender.poll_ready(context), Poll::Ready(Err(_)));
+        if is_refused {
+            self.sender = None;
+        }
+        is_refused
+    }
+}
+
 /// When to ping, and how long to wait for the answer.
 struct KeepAlive {
     interval: Duration,
@@ -253,11 +275,12 @@ struct KeepAlive {
 /// The life of a connection: it moves frames until it ends, hangs, or nobody uses it any more.
 async fn live(
     mut connection: Connection<Stream, Bytes>,
+    mut probe: Probe,
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
     state: Arc<State>,
-    unused: CancellationToken,
 ) {
+    let unused = probe.unused.clone();
     // Woken, the task lets those run first who were woken with it: what they send then leaves in one
     // write instead of one each.
     let mut let_others_run = true;
@@ -270,6 +293,9 @@ async fn live(
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
         state.limit.store(allowed, Ordering::Release);
+        if probe.is_refused(context) {
+            state.takes_no_more();
+        }
         ended
     });
     tokio::select! {
