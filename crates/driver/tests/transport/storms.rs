@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 
 use super::factory;
 use crate::fixture::{Client, Executed, Setup, joined, numbered};
-use crate::support::{Peer, PeerSettings, Reply, ServedPeer, Speaks};
+use crate::support::{Answer, Certificates, Peer, PeerSettings, Reply, ServedPeer, Speaks};
 
 /// A source of chance that says where it started.
 fn chance() -> Rng {
@@ -162,4 +162,57 @@ async fn large_bodies_pass_in_both_directions_at_once() {
         }
         assert_calm(&client, &peer).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_moody_peer_of_http_1_leaves_every_request_with_an_end() {
+    let chance = Mutex::new(chance());
+    let peer =
+        Peer::cleartext(Speaks::Http1).serve(move |_| match chance.lock().unwrap().u16(..100) {
+            0 => Reply::Abort,
+            1 => Reply::Close,
+            2 => Answer::new(200, "").header("connection", "close").into(),
+            _ => Reply::ok(""),
+        });
+    let setup = Setup::over(factory()).versions(HttpVersions::Negotiate);
+    let client = setup.with(|setup| setup.client.pool_max_idle_per_host = 8).start();
+    let tasks = begin_reads(&client, &peer, 1000);
+    while !tasks.iter().all(JoinHandle::is_finished) {
+        client.transport.sweep(Instant::now(), None);
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+    for task in tasks {
+        match joined(task).await.outcome {
+            TransportOutcome::Success(_) => {}
+            TransportOutcome::TransportError { error, .. } => {
+                assert_eq!(error.kind(), HttpErrorKind::ConnectionLost, "{error:?}");
+            }
+            other => panic!("neither answered nor lost: {other:?}"),
+        }
+    }
+    assert_calm(&client, &peer).await;
+    peer.until(|seen| seen.open_connections() <= 8).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_gateway_that_changes_its_version_under_load_fails_no_read() {
+    let certificates = Certificates::new();
+    let peer = Peer::tls(Speaks::Http1, &certificates.loopback()).serve(|_| Reply::ok(""));
+    let setup = Setup::over(factory()).trusting(&certificates).shards(4, 8);
+    let client = setup.with(|setup| setup.client.pool_max_idle_per_host = 8).start();
+    for round in 0..8 {
+        peer.speak(if round % 2 == 0 { Speaks::Http2 } else { Speaks::Http1 });
+        let tasks = begin_reads(&client, &peer, 100);
+        for task in tasks {
+            let executed = joined(task).await;
+            assert_eq!(executed.outcome.status().code(), 200, "{}", executed.diagnostics);
+        }
+        // Every connection announces its end or ends, and the next round meets what comes after.
+        let seen = peer.seen();
+        let open = seen.connections.iter().enumerate().filter(|(_, connection)| connection.open);
+        open.for_each(|(number, _)| peer.close(number));
+        peer.until(|seen| seen.open_connections() == 0).await;
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_calm(&client, &peer).await;
 }
