@@ -49,13 +49,18 @@ impl Store {
     }
 }
 
-fn driver_for(emulator: &Emulator, key: AccountKey) -> CosmosDriver {
+/// A runtime that trusts an account's certificate.
+fn runtime_for(emulator: &Emulator) -> Arc<CosmosDriverRuntime> {
     let root = CertificateDer::from_pem_slice(emulator.certificate_pem().as_bytes()).unwrap();
-    let runtime = CosmosDriverRuntime::builder()
+    CosmosDriverRuntime::builder()
         .environment(CosmosEnvironmentOptions::default())
         .trust_root(root)
         .build()
-        .unwrap();
+        .unwrap()
+}
+
+fn driver_for(emulator: &Emulator, key: AccountKey) -> CosmosDriver {
+    let runtime = runtime_for(emulator);
     let endpoint = emulator.endpoint().parse().unwrap();
     let options = CosmosClientOptions::default();
     CosmosDriver::new(runtime, endpoint, Credential::Key(key), options).unwrap()
@@ -156,12 +161,7 @@ async fn a_cancelled_operation_ends_with_an_error() {
 #[tokio::test]
 async fn accounts_of_a_runtime_share_their_connections_unless_one_sets_its_own() {
     let emulator = Emulator::builder().start().await.unwrap();
-    let root = CertificateDer::from_pem_slice(emulator.certificate_pem().as_bytes()).unwrap();
-    let runtime = CosmosDriverRuntime::builder()
-        .environment(CosmosEnvironmentOptions::default())
-        .trust_root(root)
-        .build()
-        .unwrap();
+    let runtime = runtime_for(&emulator);
     let driver = |options: CosmosClientOptions| {
         let endpoint = emulator.endpoint().parse().unwrap();
         let key = Credential::Key(emulator.key().clone());

@@ -100,6 +100,7 @@ fn a_retired_shard_drains_exactly_once() {
             Retirement::Already => panic!("nobody else retires it"),
         };
         using.into_iter().for_each(|it| it.join().unwrap());
+        assert!(slots.is_retired());
         assert_eq!(slots.try_reserve(2), Err(Refusal::Retired));
         assert_eq!((slots.in_use(), drained.load(Ordering::SeqCst)), (0, 1));
     });

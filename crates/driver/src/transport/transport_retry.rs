@@ -147,10 +147,10 @@ fn after_lost_request(
     state: &ThrottleRetryState,
     context: &RetryContext,
 ) -> ThrottleAction {
-    match Loss::of(error.kind()) {
+    match Loss::of(error.kind(), sent) {
         Loss::Final => propagate("another connection would not help"),
         // The peer, or our own pool, says that it did nothing with the request.
-        Loss::NotTaken if sent.is_safe_to_resend() => match state.resends {
+        Loss::NotTaken => match state.resends {
             MAX_RESENDS.. => propagate("the peer keeps refusing the request"),
             resends => again(
                 // At once the first time: the connection was merely old.
@@ -159,7 +159,7 @@ fn after_lost_request(
                 "the request was not taken",
             ),
         },
-        Loss::NotTaken | Loss::Connectivity => {
+        Loss::Connectivity => {
             if state.connectivity_retries >= MAX_CONNECTIVITY_RETRIES {
                 return propagate("another connection failed too");
             }
@@ -189,22 +189,27 @@ enum Loss {
 }
 
 impl Loss {
-    fn of(kind: HttpErrorKind) -> Self {
+    fn of(kind: HttpErrorKind, sent: RequestSentStatus) -> Self {
         match kind {
             HttpErrorKind::InvalidRequest
             | HttpErrorKind::Tls
             | HttpErrorKind::Proxy
             | HttpErrorKind::QueueFull => Self::Final,
+            HttpErrorKind::Connect
+            | HttpErrorKind::StreamReset
+            | HttpErrorKind::Protocol
+            | HttpErrorKind::Timeout => Self::Connectivity,
+            // A connection that had ended before it got the request costs the request nothing, however
+            // many of them there are.
             HttpErrorKind::GoneAway
             | HttpErrorKind::StreamRefused
             | HttpErrorKind::ProtocolChanged
-            | HttpErrorKind::Closed => Self::NotTaken,
-            HttpErrorKind::Connect
             | HttpErrorKind::ConnectionLost
-            | HttpErrorKind::StreamReset
-            | HttpErrorKind::Protocol
-            | HttpErrorKind::Timeout
-            | HttpErrorKind::Evicted => Self::Connectivity,
+            | HttpErrorKind::Evicted
+            | HttpErrorKind::Closed => match sent.is_safe_to_resend() {
+                true => Self::NotTaken,
+                false => Self::Connectivity,
+            },
         }
     }
 }

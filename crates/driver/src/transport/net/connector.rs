@@ -1,14 +1,12 @@
 //! From nothing to a stream that speaks: TCP, perhaps a tunnel, perhaps TLS, within the connect timeout.
 
 use std::io;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
+use tokio_util::either::Either;
 
 use super::{tcp, tls, tunnel};
 use crate::transport::{
@@ -46,7 +44,7 @@ impl Connector {
                 HttpVersions::Http2PriorKnowledge => HttpProtocol::Http2,
                 HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
             };
-            return Ok((Stream::Plain(stream), protocol));
+            return Ok((Either::Left(stream), protocol));
         }
         let tls = TlsConnector::from(self.tls.clone()?);
         let name = tls::server_name(&self.endpoint)?;
@@ -58,7 +56,7 @@ impl Connector {
             HttpVersions::Negotiate if chosen => HttpProtocol::Http2,
             HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
         };
-        Ok((Stream::Tls(Box::new(stream)), protocol))
+        Ok((Either::Right(Box::new(stream)), protocol))
     }
 
     /// A TCP connection to the endpoint, through the proxy where one serves it.
@@ -86,65 +84,4 @@ fn unreachable(place: &str, error: io::Error) -> HttpError {
 }
 
 /// A connected stream, encrypted or not.
-pub(super) enum Stream {
-    Plain(TcpStream),
-    Tls(Box<TlsStream<TcpStream>>),
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_read(context, buffer),
-            Self::Tls(stream) => Pin::new(stream).poll_read(context, buffer),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        slices: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-            Self::Tls(stream) => Pin::new(stream).poll_write_vectored(context, slices),
-        }
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        match self {
-            Self::Plain(stream) => stream.is_write_vectored(),
-            Self::Tls(stream) => stream.is_write_vectored(),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Plain(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream).poll_shutdown(context),
-        }
-    }
-}
+pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;

@@ -109,7 +109,11 @@ impl ClientShard {
         let failures = self.counters.consecutive_failures.load(Ordering::Relaxed);
         ShardView {
             in_use: self.slots.in_use(),
-            limit: self.client.stream_limit().within(config.max_streams_per_client),
+            // One that is being taken out may still be in the list.
+            limit: match self.slots.is_retired() {
+                true => 0,
+                false => self.client.stream_limit().within(config.max_streams_per_client),
+            },
             is_ready: self.is_ready(),
             is_doubtful: failures >= config.consecutive_failure_threshold,
         }

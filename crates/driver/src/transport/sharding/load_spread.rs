@@ -16,12 +16,14 @@ pub(super) struct LoadSpread {
     base: f64,
     requests: [u64; WINDOW],
     seen: usize,
+    /// Worked out once per interval: every request asks for it.
+    ratio: f64,
 }
 
 impl LoadSpread {
     /// The spread of the setting, before anything was seen.
     pub(super) fn new(base: f64) -> Self {
-        Self { base, requests: [0; WINDOW], seen: 0 }
+        Self { base, requests: [0; WINDOW], seen: 0, ratio: base }
     }
 
     /// The spread after another interval with this many requests.
@@ -29,13 +31,14 @@ impl LoadSpread {
         let mut next = self.clone();
         next.requests[next.seen % WINDOW] = requests;
         next.seen += 1;
+        next.ratio = next.base + (1.0 - next.base) * next.variation().min(1.0);
         next
     }
 
     /// The share of shards that take new requests: from the setting's, where the load is steady, to all,
     /// where its deviation is as large as its mean.
     pub(super) fn ratio(&self) -> f64 {
-        self.base + (1.0 - self.base) * self.variation().min(1.0)
+        self.ratio
     }
 
     /// The standard deviation of the load over its mean.

@@ -73,6 +73,11 @@ impl StreamSlots {
         }
     }
 
+    /// Whether more may be given out.
+    pub(super) fn is_retired(&self) -> bool {
+        self.0.load(Ordering::Relaxed) & RETIRED != 0
+    }
+
     /// How many are reserved now.
     pub(super) fn in_use(&self) -> u32 {
         count(self.0.load(Ordering::Relaxed))

@@ -158,6 +158,16 @@ fn a_request_that_was_not_taken_is_sent_again_a_few_times() {
     assert_eq!(waits, [0, 100, 200, 400, 800]);
 }
 
+/// A gateway that closed all its connections at once failed every second request.
+#[test]
+fn a_connection_that_had_ended_does_not_use_up_the_one_retry() {
+    for kind in [HttpErrorKind::ConnectionLost, HttpErrorKind::Evicted] {
+        let outcome = lost(kind, RequestSentStatus::NotSent);
+        let (_, next) = retry(evaluate_transport_retry(&outcome, &state(), &context()));
+        assert_eq!((next.connectivity_retries, next.resends), (0, 1), "{kind:?}");
+    }
+}
+
 #[test]
 fn what_another_connection_would_not_help_is_final() {
     for kind in [
