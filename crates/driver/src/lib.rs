@@ -34,6 +34,14 @@ pub use response::CosmosResponse;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, RuntimeError};
 pub use sidereal_macros::CosmosOptions;
 
+/// Faults on command are there only if asked for.
+///
+/// ```compile_fail
+/// use sidereal_driver::fault_injection::FaultInjectionRule;
+/// ```
+#[cfg(all(doctest, not(feature = "fault_injection")))]
+struct FaultsNeedTheirFeature;
+
 /// The examples of the front page compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

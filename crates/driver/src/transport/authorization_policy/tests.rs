@@ -132,3 +132,40 @@ async fn no_credential_shows_its_secret() {
         assert!(!shown.contains(secret), "{shown}");
     }
 }
+
+#[cfg(feature = "entra")]
+mod entra {
+    use azure_core::credentials::{
+        AccessToken as AzureToken, TokenCredential, TokenRequestOptions,
+    };
+    use azure_core::time::OffsetDateTime;
+
+    use super::*;
+
+    /// A credential of the Azure SDK that writes down what it is asked for.
+    #[derive(Debug)]
+    struct Directory;
+
+    #[async_trait::async_trait]
+    impl TokenCredential for Directory {
+        async fn get_token(
+            &self,
+            scopes: &[&str],
+            _options: Option<TokenRequestOptions<'_>>,
+        ) -> azure_core::Result<AzureToken> {
+            assert_eq!(scopes, ["https://cosmos.azure.com/.default"]);
+            Ok(AzureToken::new(
+                "from-the-directory",
+                OffsetDateTime::from_unix_timestamp(60).unwrap(),
+            ))
+        }
+    }
+
+    #[tokio::test]
+    async fn a_credential_of_the_azure_sdk_is_asked_for_the_service_s_scope() {
+        let policy = AuthorizationPolicy::new(Credential::entra(Arc::new(Directory)));
+        let header = authorize(&policy, 0).await.unwrap();
+        assert_eq!(header, "type%3Daad%26ver%3D1.0%26sig%3Dfrom-the-directory");
+        assert!(policy.is_renewable());
+    }
+}

@@ -49,6 +49,8 @@ struct State {
     endpoint: Endpoint,
     /// The streams that the peer allows now.
     limit: AtomicU32,
+    /// The requests on the connection.
+    in_flight: AtomicU32,
     end: AtomicU8,
 }
 
@@ -82,6 +84,7 @@ impl Http2Connection {
         let state = Arc::new(State {
             endpoint: endpoint.clone(),
             limit: AtomicU32::new(config.initial_max_streams),
+            in_flight: AtomicU32::new(0),
             end: AtomicU8::new(end::OPEN),
         });
         let unused = CancellationToken::new();
@@ -115,6 +118,7 @@ impl Http2Connection {
         request: HttpRequest,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
+        let _in_flight = InFlight::begin(&self.state.in_flight);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let mut sender = self.sender.clone();
@@ -173,6 +177,22 @@ impl Http2Connection {
         // The window is given back as soon as the piece is ours.
         stream.flow_control().release_capacity(piece.len()).map_err(lost)?;
         Ok(Some(piece))
+    }
+}
+
+/// A request on the connection, for as long as it is.
+struct InFlight<'a>(&'a AtomicU32);
+
+impl<'a> InFlight<'a> {
+    fn begin(count: &'a AtomicU32) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -283,13 +303,14 @@ async fn live(
     let unused = probe.unused.clone();
     // Woken, the task lets those run first who were woken with it: what they send then leaves in one
     // write instead of one each.
-    let mut let_others_run = true;
+    let mut others_have_run = false;
     let moving_frames = poll_fn(|context| {
-        if std::mem::replace(&mut let_others_run, false) {
+        let has_others = state.in_flight.load(Ordering::Relaxed) > 1;
+        if has_others && !std::mem::replace(&mut others_have_run, true) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        let_others_run = true;
+        others_have_run = false;
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
         state.limit.store(allowed, Ordering::Release);
