@@ -33,13 +33,15 @@ pub(super) enum Selection {
     Full,
 }
 
-/// Selects among shards that are given from the oldest to the youngest.
+/// Selects among shards that are given from the oldest to the youngest; `avoided` is the index of one
+/// that the request has failed on.
 ///
 /// In this order: the least loaded of the active set; the oldest of the others, which had begun to
-/// drain; one that is still connecting; a new one, if there may be; at last one whose requests keep
-/// failing, since a request that is tried there learns more than one that is not tried.
+/// drain; one that is still connecting; a new one, if there may be; one whose requests keep failing,
+/// since a request that is tried there learns more than one that is not tried; at last the avoided one.
 pub(super) fn select_shard(
     shards: impl ExactSizeIterator<Item = ShardView>,
+    avoided: Option<usize>,
     load_spread_ratio: f64,
     may_grow: bool,
 ) -> Selection {
@@ -49,8 +51,11 @@ pub(super) fn select_shard(
     let mut draining = None;
     let mut connecting = None;
     let mut doubtful: Option<(usize, u32)> = None;
+    let mut last_resort = None;
     for (index, shard) in shards.enumerate() {
-        if shard.is_doubtful {
+        if avoided == Some(index) {
+            last_resort = shard.has_room().then_some(index);
+        } else if shard.is_doubtful {
             keep_least_loaded(&mut doubtful, index, &shard);
         } else if !shard.is_ready {
             connecting = connecting.or(shard.has_room().then_some(index));
@@ -64,10 +69,11 @@ pub(super) fn select_shard(
         }
     }
     let best = active.map(|(index, _)| index).or(draining).or(connecting);
-    match (best, may_grow, doubtful) {
+    let worst = doubtful.map(|(index, _)| index).or(last_resort);
+    match (best, may_grow, worst) {
         (Some(index), _, _) => Selection::Use(index),
         (None, true, _) => Selection::Grow,
-        (None, false, Some((index, _))) => Selection::Use(index),
+        (None, false, Some(index)) => Selection::Use(index),
         (None, false, None) => Selection::Full,
     }
 }
@@ -114,7 +120,7 @@ mod tests {
     }
 
     fn select(shards: &[ShardView], may_grow: bool) -> Selection {
-        select_shard(shards.iter().copied(), 0.5, may_grow)
+        select_shard(shards.iter().copied(), None, 0.5, may_grow)
     }
 
     #[test]
@@ -161,6 +167,19 @@ mod tests {
         assert_eq!(select(&[doubtful(0), ready(15)], true), Selection::Use(1));
         assert_eq!(select(&[doubtful(0), doubtful(0)], true), Selection::Grow);
         assert_eq!(select(&[doubtful(5), doubtful(2)], false), Selection::Use(1));
+    }
+
+    /// Where all shards kept failing, a request was tried a second time on the one it had failed on.
+    #[test]
+    fn the_shard_that_a_request_failed_on_is_its_last_resort() {
+        let select = |shards: &[ShardView], may_grow| {
+            select_shard(shards.iter().copied(), Some(0), 0.5, may_grow)
+        };
+        assert_eq!(select(&[ready(0), ready(15)], true), Selection::Use(1));
+        assert_eq!(select(&[ready(0), ready(16)], true), Selection::Grow);
+        assert_eq!(select(&[doubtful(0), doubtful(9)], false), Selection::Use(1));
+        assert_eq!(select(&[ready(0), doubtful(16)], false), Selection::Use(0));
+        assert_eq!(select(&[ready(16)], false), Selection::Full);
     }
 
     #[test]

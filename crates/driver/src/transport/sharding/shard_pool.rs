@@ -10,7 +10,7 @@ use tokio::sync::oneshot;
 use super::ShardingConfig;
 use super::client_shard::ClientShard;
 use super::load_spread::LoadSpread;
-use super::selection::{Selection, ShardView, select_shard, should_scale_up};
+use super::selection::{Selection, select_shard, should_scale_up};
 use super::shard_health::{EvictionReason, ShardHealthStatus, ShardStats, check_shard_health};
 use super::stream_slots::Retirement;
 use super::waiting_line::WaitingLine;
@@ -243,12 +243,10 @@ impl EndpointShardPool {
             }
             let shards = self.shards.load();
             let may_grow = self.places.load(Ordering::Relaxed) < config.max_clients_per_endpoint;
-            let views = shards.iter().map(|shard| {
-                let view = shard.view(config);
-                let is_avoided = avoided_shard == Some(shard.id);
-                ShardView { is_doubtful: view.is_doubtful || is_avoided, ..view }
-            });
-            match select_shard(views, self.spread.load().ratio(), may_grow) {
+            let views = shards.iter().map(|shard| shard.view(config));
+            let avoided =
+                avoided_shard.and_then(|id| shards.iter().position(|shard| shard.id == id));
+            match select_shard(views, avoided, self.spread.load().ratio(), may_grow) {
                 Selection::Use(index) => {
                     let shard = &shards[index];
                     let limit = shard.client.stream_limit().within(config.max_streams_per_client);
