@@ -1,43 +1,16 @@
 //! The transport against an emulated account: signatures and answers as the service has them.
 
-use http::{HeaderValue, Method};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
-use sidereal_driver::transport::{
-    AuthorizationContext, Credential, HttpProtocol, HttpVersions, TransportRequest,
-};
+use sidereal_driver::transport::{Credential, HttpProtocol, HttpVersions};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::ResourceType;
 
 use super::factory;
 use crate::fixture::{Client, Executed, Setup};
 
-const PARTITION_KEY: &str = "x-ms-documentdb-partitionkey";
 const CONTAINER: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
 const ITEM: &str = r#"{"id":"i","pk":"p","greeting":"hello"}"#;
-
-/// A request about a kind of resource; a new one is signed by the link of its parent.
-fn request(
-    client: &Client,
-    url: &str,
-    kind: ResourceType,
-    path: &str,
-    body: &'static str,
-) -> TransportRequest {
-    let mut request = client.write(url, path, body);
-    let mut signed_link = path.trim_start_matches('/');
-    if body.is_empty() {
-        request.method = Method::GET;
-    } else {
-        signed_link = signed_link.rsplit_once('/').map_or("", |(parent, _)| parent);
-    }
-    request.auth_context =
-        AuthorizationContext { resource_type: kind, signed_link: signed_link.to_owned() };
-    if kind == ResourceType::Document {
-        request.headers.insert(PARTITION_KEY, HeaderValue::from_static(r#"["p"]"#));
-    }
-    request
-}
 
 /// Creates a database, a container and an item, and reads the item.
 async fn write_and_read(client: &Client, url: &str) -> Executed {
@@ -46,10 +19,10 @@ async fn write_and_read(client: &Client, url: &str) -> Executed {
         (ResourceType::DocumentCollection, "/dbs/d/colls", CONTAINER),
         (ResourceType::Document, "/dbs/d/colls/c/docs", ITEM),
     ] {
-        let created = client.execute(request(client, url, kind, path, body)).await;
+        let created = client.execute(client.about(url, kind, path, body)).await;
         assert_eq!(created.outcome.status().code(), 201, "{path}: {:?}", created.outcome);
     }
-    let read = request(client, url, ResourceType::Document, "/dbs/d/colls/c/docs/i", "");
+    let read = client.about(url, ResourceType::Document, "/dbs/d/colls/c/docs/i", "");
     client.execute(read).await
 }
 
@@ -94,7 +67,6 @@ async fn another_key_is_refused() {
     let emulator = Emulator::builder().start().await.unwrap();
     let client = Setup::over(factory()).versions(HttpVersions::Negotiate).start();
     let database = r#"{"id":"d"}"#;
-    let create =
-        request(&client, emulator.http_endpoint(), ResourceType::Database, "/dbs", database);
+    let create = client.about(emulator.http_endpoint(), ResourceType::Database, "/dbs", database);
     assert_eq!(client.execute(create).await.outcome.status().code(), 401);
 }

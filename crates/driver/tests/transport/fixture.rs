@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use sidereal_driver::diagnostics::{
     DiagnosticsContext, DiagnosticsContextBuilder, ExecutionContext, RequestDiagnostics,
 };
@@ -25,6 +25,7 @@ use sidereal_driver::transport::{
     HttpResponse, HttpVersions, PoolContext, PoolKind, PoolSnapshot, SendTerms, ShardingConfig,
     ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
 };
+use sidereal_protocol::headers::names;
 use sidereal_protocol::{AccountKey, ResourceType};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
@@ -209,6 +210,30 @@ impl Client {
         request.method = Method::POST;
         request.body = body.into();
         request.is_repeatable = false;
+        request
+    }
+
+    /// A request to an account about a kind of resource: reads it, or with a body makes a new one, which
+    /// is signed by the link of its parent. Items are those of the partition `p`.
+    pub(crate) fn about(
+        &self,
+        url: &str,
+        kind: ResourceType,
+        path: &str,
+        body: &'static str,
+    ) -> TransportRequest {
+        let mut request = self.write(url, path, body);
+        let mut signed_link = path.trim_start_matches('/');
+        if body.is_empty() {
+            request.method = Method::GET;
+        } else {
+            signed_link = signed_link.rsplit_once('/').map_or("", |(parent, _)| parent);
+        }
+        request.auth_context =
+            AuthorizationContext { resource_type: kind, signed_link: signed_link.to_owned() };
+        if kind == ResourceType::Document {
+            request.headers.insert(names::PARTITION_KEY, HeaderValue::from_static(r#"["p"]"#));
+        }
         request
     }
 

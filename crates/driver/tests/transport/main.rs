@@ -11,6 +11,8 @@
 
 mod fixture;
 mod support;
+#[path = "support/tests/mod.rs"]
+mod support_tests;
 
 /// The driver's own client.
 #[path = "."]

@@ -34,12 +34,11 @@ mod serve;
 mod served_connection;
 mod silent;
 mod stream;
-mod tests;
 mod wire;
 
 pub(crate) use certificates::{Certificates, Identity};
 pub(crate) use connection::PeerConnection;
-pub(crate) use frame::{Frame, PeerSettings};
+pub(crate) use frame::{Frame, FrameReader, PeerSettings};
 pub(crate) use patience::{PATIENCE, patiently};
 pub(crate) use peer::{Peer, Speaks};
 pub(crate) use proxy::{ConnectProxy, ProxyRequest, ProxySeen};

@@ -17,8 +17,7 @@ use http::{Request, Response};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::frame::FrameReader;
-use super::{Frame, PeerSettings, patiently};
+use crate::support::{Frame, FrameReader, PeerSettings, patiently};
 
 /// Speaks HTTP/2 over a socket, with nothing done on its own but the connection driven.
 async fn http2_over<S>(socket: S) -> SendRequest<Bytes>
