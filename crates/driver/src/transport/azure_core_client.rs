@@ -4,6 +4,7 @@
 //! Such a client keeps its connections to itself. So it tells no protocol and no stream limit, and of a
 //! request that failed nobody can say how far it got: every error after the hand-over is *maybe sent*.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -13,6 +14,7 @@ use azure_core::error::ErrorKind;
 use azure_core::http::{AsyncResponseBody, HttpClient as AzureClient, Method, Request, Url};
 use bytes::{Bytes, BytesMut};
 use futures_core::Stream;
+use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use percent_encoding::percent_decode_str;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +90,9 @@ impl AzureCoreHttpClient {
         *response.status_mut() = StatusCode::from_u16(status.into())
             .map_err(|_| unreadable("the answer has no status of HTTP"))?;
         *response.headers_mut() = http_headers(headers)?;
+        if request.method() != Method::Head && is_cut_short(&response) {
+            return Err(unreadable("the answer is shorter than it said"));
+        }
         Ok(response)
     }
 }
@@ -169,7 +174,7 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
         let piece = piece.map_err(failed)?;
         if only.len() + joined.len() + piece.len() > limit {
-            return Err(unreadable("the answer is too long"));
+            return Err(unreadable(format!("the answer is longer than {limit} bytes")));
         }
         if only.is_empty() && joined.is_empty() {
             only = piece;
@@ -181,13 +186,24 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     Ok(if joined.is_empty() { only } else { joined.freeze() })
 }
 
+/// Whether an answer ends before the length that it gave.
+///
+/// A peer may end a stream early without an error, which some clients take for the end of the answer. One
+/// that is longer was compressed on its way.
+fn is_cut_short(response: &HttpResponse) -> bool {
+    let length = response.headers().get(CONTENT_LENGTH);
+    let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    let has_body = response.status() != StatusCode::NOT_MODIFIED;
+    has_body && length.is_some_and(|length| response.body().len() < length)
+}
+
 /// A request that cannot be expressed; it is not handed over.
 fn refused(why: &'static str) -> HttpError {
     let message = format!("the request cannot be sent through the Azure SDK: {why}");
     HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, message)
 }
 
-fn unreadable(what: &'static str) -> HttpError {
+fn unreadable(what: impl Into<Cow<'static, str>>) -> HttpError {
     HttpError::new(HttpErrorKind::Protocol, RequestSentStatus::MaybeSent, what)
 }
 

@@ -221,6 +221,20 @@ async fn an_answer_over_the_limit_is_refused() {
     assert_eq!(error.kind(), HttpErrorKind::Protocol);
 }
 
+/// Half an answer was taken for the whole, since the peer had ended the stream in good order.
+#[test]
+fn an_answer_is_cut_short_if_it_ends_before_the_length_it_gave() {
+    let cut_short = |status: u16, length: &'static str| {
+        let response = http::Response::builder().status(status).header("content-length", length);
+        is_cut_short(&response.body(Bytes::from_static(b"half")).unwrap())
+    };
+    assert!(cut_short(200, "8"));
+    // As long as it said, compressed on its way, without a body of its own, and no number at all.
+    for (status, length) in [(200, "4"), (200, "2"), (304, "8"), (200, "some")] {
+        assert!(!cut_short(status, length), "{status} {length}");
+    }
+}
+
 #[test]
 fn each_client_has_a_fresh_one_of_the_sdk() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
