@@ -84,33 +84,41 @@ async fn a_connection_of_http_1_that_reads_no_further_is_not_used_again() {
     client.get_ok(&url, "/").await;
 }
 
-#[tokio::test]
-async fn a_connection_that_breaks_the_protocol_is_left() {
-    let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.connection {
-        0 => Reply::hold(),
-        _ => Reply::ok("kept"),
-    });
-    let client = Setup::over(factory()).start();
-    let read = tokio::spawn(client.execute(client.read(&peer.url(), "/read")));
-    let write = tokio::spawn(client.execute(client.write(&peer.url(), "/write", "{}")));
-    peer.until(|seen| seen.held == 2).await;
-    peer.send(0, Frame::Data { stream: 0, bytes: Bytes::from_static(b"?"), end: false });
-    assert_eq!(joined(read).await.body(), "kept");
-    let written = joined(write).await;
-    assert_eq!(written.error().kind(), HttpErrorKind::Protocol);
-    assert_eq!(written.error().request_sent(), RequestSentStatus::MaybeSent);
-    peer.until(|seen| !seen.connections[0].open).await;
+own_client_only! {
+    "the errors of an SDK do not tell streams and protocols from connections";
+
+    #[tokio::test]
+    async fn a_connection_that_breaks_the_protocol_is_left() {
+        let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.connection {
+            0 => Reply::hold(),
+            _ => Reply::ok("kept"),
+        });
+        let client = Setup::over(factory()).start();
+        let read = tokio::spawn(client.execute(client.read(&peer.url(), "/read")));
+        let write = tokio::spawn(client.execute(client.write(&peer.url(), "/write", "{}")));
+        peer.until(|seen| seen.held == 2).await;
+        peer.send(0, Frame::Data { stream: 0, bytes: Bytes::from_static(b"?"), end: false });
+        assert_eq!(joined(read).await.body(), "kept");
+        let written = joined(write).await;
+        assert_eq!(written.error().kind(), HttpErrorKind::Protocol);
+        assert_eq!(written.error().request_sent(), RequestSentStatus::MaybeSent);
+        peer.until(|seen| !seen.connections[0].open).await;
+    }
 }
 
-#[tokio::test]
-async fn a_peer_that_does_not_speak_http_2_is_said_not_to() {
-    let peer = Peer::cleartext(Speaks::Http2);
-    let client = Setup::over(factory()).start();
-    let writing = tokio::spawn(client.execute(client.write(&peer.url(), "/", "{}")));
-    let mut stream = peer.accept_stream().await.unwrap();
-    stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
-    let executed = joined(writing).await;
-    assert_eq!(executed.error().kind(), HttpErrorKind::Protocol);
+own_client_only! {
+    "the errors of an SDK do not tell streams and protocols from connections";
+
+    #[tokio::test]
+    async fn a_peer_that_does_not_speak_http_2_is_said_not_to() {
+        let peer = Peer::cleartext(Speaks::Http2);
+        let client = Setup::over(factory()).start();
+        let writing = tokio::spawn(client.execute(client.write(&peer.url(), "/", "{}")));
+        let mut stream = peer.accept_stream().await.unwrap();
+        stream.write_all(b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+        let executed = joined(writing).await;
+        assert_eq!(executed.error().kind(), HttpErrorKind::Protocol);
+    }
 }
 
 #[tokio::test]

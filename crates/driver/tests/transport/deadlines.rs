@@ -62,28 +62,36 @@ async fn a_deadline_in_the_queue_leaves_the_queue() {
     assert_eq!(peer.seen().paths(), ["/ready", "/held", "/next"]);
 }
 
-#[tokio::test]
-async fn a_deadline_while_connecting_leaves_no_connection() {
-    let listener = FullListener::start().await;
-    let url = format!("http://{}", listener.address());
-    let setup = Setup::over(factory());
-    let client = setup.with(|setup| setup.client.connect_timeout = SOON).start();
-    let executed = client.execute(within(AT_ONCE, client.read(&url, "/"))).await;
-    assert_eq!(exceeded(&executed), (Phase::Connecting, RequestSentStatus::NotSent));
-    client.until_inflight(&url, 0).await;
-    client.until(&url, |pool| pool.shards.is_empty()).await;
+own_client_only! {
+    "the client of an SDK connects with its first request, and tells nothing of it";
+
+    #[tokio::test]
+    async fn a_deadline_while_connecting_leaves_no_connection() {
+        let listener = FullListener::start().await;
+        let url = format!("http://{}", listener.address());
+        let setup = Setup::over(factory());
+        let client = setup.with(|setup| setup.client.connect_timeout = SOON).start();
+        let executed = client.execute(within(AT_ONCE, client.read(&url, "/"))).await;
+        assert_eq!(exceeded(&executed), (Phase::Connecting, RequestSentStatus::NotSent));
+        client.until_inflight(&url, 0).await;
+        client.until(&url, |pool| pool.shards.is_empty()).await;
+    }
 }
 
-#[tokio::test]
-async fn a_deadline_in_tls_leaves_no_connection() {
-    let listener = SilentListener::start().await;
-    let url = format!("https://{}", listener.address());
-    let setup = Setup::over(factory()).trusting(&Certificates::new());
-    let client = setup.with(|setup| setup.client.connect_timeout = SOON).start();
-    let executed = client.execute(within(AT_ONCE, client.read(&url, "/"))).await;
-    assert_eq!(exceeded(&executed), (Phase::Connecting, RequestSentStatus::NotSent));
-    listener.until_accepted(1).await;
-    client.until(&url, |pool| pool.shards.is_empty()).await;
+own_client_only! {
+    "the client of an SDK connects with its first request, and tells nothing of it";
+
+    #[tokio::test]
+    async fn a_deadline_in_tls_leaves_no_connection() {
+        let listener = SilentListener::start().await;
+        let url = format!("https://{}", listener.address());
+        let setup = Setup::over(factory()).trusting(&Certificates::new());
+        let client = setup.with(|setup| setup.client.connect_timeout = SOON).start();
+        let executed = client.execute(within(AT_ONCE, client.read(&url, "/"))).await;
+        assert_eq!(exceeded(&executed), (Phase::Connecting, RequestSentStatus::NotSent));
+        listener.until_accepted(1).await;
+        client.until(&url, |pool| pool.shards.is_empty()).await;
+    }
 }
 
 #[tokio::test]

@@ -70,20 +70,24 @@ async fn streams_up_to_the_last_finish_and_those_above_are_sent_again_once() {
     peer.until(|seen| seen.open_connections() == 1).await;
 }
 
-#[tokio::test]
-async fn a_connection_that_goes_away_in_anger_takes_no_request_with_it() {
-    let peer = first_connection_holds();
-    let client = client();
-    let tasks = begin(&client, writes(&client, &peer.url(), 5));
-    peer.until(|seen| seen.held == 5).await;
-    peer.go_away(0, 0, Reason::ENHANCE_YOUR_CALM);
-    for task in tasks {
-        let executed = joined(task).await;
-        executed.body();
-        let first = &executed.diagnostics.attempts()[0];
-        assert_eq!(first.request_sent, RequestSentStatus::NotProcessed);
+own_client_only! {
+    "of a request given to the client of an SDK nobody knows whether it was sent";
+
+    #[tokio::test]
+    async fn a_connection_that_goes_away_in_anger_takes_no_request_with_it() {
+        let peer = first_connection_holds();
+        let client = client();
+        let tasks = begin(&client, writes(&client, &peer.url(), 5));
+        peer.until(|seen| seen.held == 5).await;
+        peer.go_away(0, 0, Reason::ENHANCE_YOUR_CALM);
+        for task in tasks {
+            let executed = joined(task).await;
+            executed.body();
+            let first = &executed.diagnostics.attempts()[0];
+            assert_eq!(first.request_sent, RequestSentStatus::NotProcessed);
+        }
+        assert_eq!(peer.seen().arrivals.len(), 10);
     }
-    assert_eq!(peer.seen().arrivals.len(), 10);
 }
 
 #[tokio::test]
@@ -131,32 +135,40 @@ async fn a_graceful_end_in_two_steps_costs_no_request_and_no_attempt() {
     assert_eq!(peer.seen().arrivals.len(), 6);
 }
 
-#[tokio::test]
-async fn a_refused_stream_is_sent_again_even_if_it_must_not_be_repeated() {
-    let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.ordinal {
-        0 => Reply::Reset(Reason::REFUSED_STREAM),
-        _ => Reply::ok("taken"),
-    });
-    let client = client();
-    let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
-    assert_eq!(executed.body(), "taken");
-    let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
-    assert_eq!(first.request_sent, RequestSentStatus::NotProcessed);
-    assert!(matches!(first.decision.unwrap().next, NextStep::RetryHere { .. }));
-    assert_ne!(first.shard, second.shard);
-    assert_eq!(second.decision.unwrap().next, NextStep::Finish);
+own_client_only! {
+    "of a request given to the client of an SDK nobody knows whether it was sent";
+
+    #[tokio::test]
+    async fn a_refused_stream_is_sent_again_even_if_it_must_not_be_repeated() {
+        let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.ordinal {
+            0 => Reply::Reset(Reason::REFUSED_STREAM),
+            _ => Reply::ok("taken"),
+        });
+        let client = client();
+        let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
+        assert_eq!(executed.body(), "taken");
+        let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
+        assert_eq!(first.request_sent, RequestSentStatus::NotProcessed);
+        assert!(matches!(first.decision.unwrap().next, NextStep::RetryHere { .. }));
+        assert_ne!(first.shard, second.shard);
+        assert_eq!(second.decision.unwrap().next, NextStep::Finish);
+    }
 }
 
-#[tokio::test]
-async fn a_peer_that_refuses_every_stream_is_not_asked_forever() {
-    let refuse = |_: &_| Reply::Reset(Reason::REFUSED_STREAM);
-    let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
-    let client = client();
-    let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
-    let error = executed.error();
-    assert_eq!(error.kind(), HttpErrorKind::StreamRefused);
-    assert_eq!(error.request_sent(), RequestSentStatus::NotProcessed);
-    assert_eq!((peer.seen().arrivals.len(), executed.diagnostics.attempts().len()), (6, 6));
+own_client_only! {
+    "of a request given to the client of an SDK nobody knows whether it was sent";
+
+    #[tokio::test]
+    async fn a_peer_that_refuses_every_stream_is_not_asked_forever() {
+        let refuse = |_: &_| Reply::Reset(Reason::REFUSED_STREAM);
+        let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
+        let client = client();
+        let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
+        let error = executed.error();
+        assert_eq!(error.kind(), HttpErrorKind::StreamRefused);
+        assert_eq!(error.request_sent(), RequestSentStatus::NotProcessed);
+        assert_eq!((peer.seen().arrivals.len(), executed.diagnostics.attempts().len()), (6, 6));
+    }
 }
 
 #[tokio::test]
@@ -172,16 +184,20 @@ async fn a_request_that_may_be_repeated_survives_the_loss_of_its_connection() {
     assert_eq!(peer.seen().arrivals.len(), 2);
 }
 
-#[tokio::test]
-async fn a_request_that_must_not_be_repeated_is_lost_with_its_connection() {
-    let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::Abort);
-    let client = client();
-    let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
-    let error = executed.error();
-    assert_eq!(error.kind(), HttpErrorKind::ConnectionLost);
-    assert_eq!(error.request_sent(), RequestSentStatus::MaybeSent);
-    assert_eq!(peer.seen().arrivals.len(), 1);
-    client.until(&peer.url(), |pool| pool.shards.is_empty()).await;
+own_client_only! {
+    "a shard whose client replaces its connections by itself does not end with one";
+
+    #[tokio::test]
+    async fn a_request_that_must_not_be_repeated_is_lost_with_its_connection() {
+        let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::Abort);
+        let client = client();
+        let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
+        let error = executed.error();
+        assert_eq!(error.kind(), HttpErrorKind::ConnectionLost);
+        assert_eq!(error.request_sent(), RequestSentStatus::MaybeSent);
+        assert_eq!(peer.seen().arrivals.len(), 1);
+        client.until(&peer.url(), |pool| pool.shards.is_empty()).await;
+    }
 }
 
 #[tokio::test]

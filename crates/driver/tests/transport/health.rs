@@ -123,63 +123,75 @@ async fn deadlines_that_pass_on_a_connection_count_against_it() {
     assert_eq!(peer.seen().accepted(), 2);
 }
 
-#[tokio::test]
-async fn connections_that_all_fail_are_not_to_blame() {
-    let refuse = |_: &_| Reply::Reset(Reason::INTERNAL_ERROR);
-    let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
-    let client = Setup::over(factory()).shards(2, 20).start();
-    for _ in 0..20 {
-        let executed = client.execute(client.read(&peer.url(), "/")).await;
-        assert_eq!(executed.error().kind(), HttpErrorKind::StreamReset);
-    }
-    client.transport.sweep(Instant::now() + Duration::from_secs(3), None);
-    assert_eq!(shard_ids(&client.snapshot(&peer.url())), [0, 1]);
-    assert_eq!(peer.seen().accepted(), 2);
-}
+own_client_only! {
+    "the errors of an SDK do not tell streams and protocols from connections";
 
-#[tokio::test]
-async fn a_connection_that_answers_no_pings_is_lost_and_replaced() {
-    let peer = answering_peer();
-    let client = Setup::over(factory()).with(|setup| {
-        setup.client.http2_keep_alive_interval = Duration::from_millis(10);
-        setup.client.http2_keep_alive_timeout = Duration::from_secs(1);
-    });
-    let client = client.start();
-    let silenced = tokio::spawn(client.execute(client.write(&peer.url(), "/held", "{}")));
-    peer.until(|seen| seen.held == 1 && seen.connections[0].pings > 0).await;
-    peer.answer_pings(0, false);
-    let executed = joined(silenced).await;
-    assert_eq!(executed.error().kind(), HttpErrorKind::ConnectionLost);
-    assert_eq!(executed.error().request_sent(), RequestSentStatus::MaybeSent);
-    client.get_ok(&peer.url(), "/").await;
-    let seen = peer.until(|seen| seen.open_connections() == 1).await;
-    assert_eq!((seen.accepted(), seen.connections[0].open), (2, false));
-}
-
-#[tokio::test]
-async fn the_background_sweep_works_by_itself_and_ends_with_its_owner() {
-    let peer = answering_peer();
-    let client = Setup::over(factory()).with(|setup| {
-        setup.sharding.health_check_interval = Duration::from_millis(5);
-        setup.sharding.min_clients_per_endpoint = 3;
-        setup.sharding.max_clients_per_endpoint = 3;
-    });
-    let client = client.start();
-    client.get_ok(&peer.url(), "/").await;
-    let read = Arc::new(());
-    let reading = Arc::clone(&read);
-    assert!(client.transport.start_sweeping(CpuLoad::from_fn(move || {
-        let _ = &reading; // Kept for as long as the sweep goes on.
-        None
-    })));
-    peer.until(|seen| seen.open_connections() == 3).await;
-    peer.close(2);
-    peer.until(|seen| seen.accepted() == 4 && seen.open_connections() == 3).await;
-    drop(client.tasks);
-    let ended = async {
-        while Arc::strong_count(&read) > 1 {
-            tokio::task::yield_now().await;
+    #[tokio::test]
+    async fn connections_that_all_fail_are_not_to_blame() {
+        let refuse = |_: &_| Reply::Reset(Reason::INTERNAL_ERROR);
+        let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
+        let client = Setup::over(factory()).shards(2, 20).start();
+        for _ in 0..20 {
+            let executed = client.execute(client.read(&peer.url(), "/")).await;
+            assert_eq!(executed.error().kind(), HttpErrorKind::StreamReset);
         }
-    };
-    patiently("the sweep to end", ended).await;
+        client.transport.sweep(Instant::now() + Duration::from_secs(3), None);
+        assert_eq!(shard_ids(&client.snapshot(&peer.url())), [0, 1]);
+        assert_eq!(peer.seen().accepted(), 2);
+    }
+}
+
+own_client_only! {
+    "how the client of an SDK connects is settled where it is made";
+
+    #[tokio::test]
+    async fn a_connection_that_answers_no_pings_is_lost_and_replaced() {
+        let peer = answering_peer();
+        let client = Setup::over(factory()).with(|setup| {
+            setup.client.http2_keep_alive_interval = Duration::from_millis(10);
+            setup.client.http2_keep_alive_timeout = Duration::from_secs(1);
+        });
+        let client = client.start();
+        let silenced = tokio::spawn(client.execute(client.write(&peer.url(), "/held", "{}")));
+        peer.until(|seen| seen.held == 1 && seen.connections[0].pings > 0).await;
+        peer.answer_pings(0, false);
+        let executed = joined(silenced).await;
+        assert_eq!(executed.error().kind(), HttpErrorKind::ConnectionLost);
+        assert_eq!(executed.error().request_sent(), RequestSentStatus::MaybeSent);
+        client.get_ok(&peer.url(), "/").await;
+        let seen = peer.until(|seen| seen.open_connections() == 1).await;
+        assert_eq!((seen.accepted(), seen.connections[0].open), (2, false));
+    }
+}
+
+own_client_only! {
+    "the client of an SDK connects with its first request, and tells nothing of it";
+
+    #[tokio::test]
+    async fn the_background_sweep_works_by_itself_and_ends_with_its_owner() {
+        let peer = answering_peer();
+        let client = Setup::over(factory()).with(|setup| {
+            setup.sharding.health_check_interval = Duration::from_millis(5);
+            setup.sharding.min_clients_per_endpoint = 3;
+            setup.sharding.max_clients_per_endpoint = 3;
+        });
+        let client = client.start();
+        client.get_ok(&peer.url(), "/").await;
+        let read = Arc::new(());
+        let reading = Arc::clone(&read);
+        assert!(client.transport.start_sweeping(CpuLoad::from_fn(move || {
+            let _ = &reading; // Kept for as long as the sweep goes on.
+            None
+        })));
+        peer.until(|seen| seen.open_connections() == 3).await;
+        peer.close(2);
+        peer.until(|seen| seen.accepted() == 4 && seen.open_connections() == 3).await;
+        drop(client.tasks);
+        let ended = async {
+            while Arc::strong_count(&read) > 1 {
+                tokio::task::yield_now().await;
+            }
+        };
+        patiently("the sweep to end", ended).await;
+    }
 }

@@ -160,22 +160,26 @@ async fn no_token_is_shown() {
     }
 }
 
-#[tokio::test]
-async fn no_password_of_a_proxy_is_shown() {
-    let (log, _listening) = Log::listen();
-    let certificates = Certificates::new();
-    let (peer, _) = noting_peer(Peer::tls(Speaks::Both, &certificates.loopback()));
-    for expected in [PASSWORD, "another"] {
-        let proxy = ConnectProxy::with_credentials("me", expected).await;
-        let address = format!("http://me:{PASSWORD}@{}", proxy.address());
-        let setup = Setup::over(factory()).trusting(&certificates).with(|setup| {
-            setup.client.proxy = Some(ProxyConfig::parse(&address).unwrap());
-        });
-        let config = format!("{:?}", setup.client);
-        let client = setup.start();
-        let shown = all_outputs(&client, &peer.url()).await + &config + &log.text();
-        let encoded = STANDARD.encode(format!("me:{PASSWORD}"));
-        assert_silent_about(&[PASSWORD.to_owned(), encoded], &shown);
-        assert!(!proxy.seen().requests.is_empty());
+own_client_only! {
+    "how the client of an SDK connects is settled where it is made";
+
+    #[tokio::test]
+    async fn no_password_of_a_proxy_is_shown() {
+        let (log, _listening) = Log::listen();
+        let certificates = Certificates::new();
+        let (peer, _) = noting_peer(Peer::tls(Speaks::Both, &certificates.loopback()));
+        for expected in [PASSWORD, "another"] {
+            let proxy = ConnectProxy::with_credentials("me", expected).await;
+            let address = format!("http://me:{PASSWORD}@{}", proxy.address());
+            let setup = Setup::over(factory()).trusting(&certificates).with(|setup| {
+                setup.client.proxy = Some(ProxyConfig::parse(&address).unwrap());
+            });
+            let config = format!("{:?}", setup.client);
+            let client = setup.start();
+            let shown = all_outputs(&client, &peer.url()).await + &config + &log.text();
+            let encoded = STANDARD.encode(format!("me:{PASSWORD}"));
+            assert_silent_about(&[PASSWORD.to_owned(), encoded], &shown);
+            assert!(!proxy.seen().requests.is_empty());
+        }
     }
 }

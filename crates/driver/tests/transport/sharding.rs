@@ -7,7 +7,7 @@ use sidereal_driver::transport::{HttpErrorKind, PoolSnapshot, RequestSentStatus}
 
 use super::factory;
 use crate::fixture::{Client, Sent, Setup, inflight, joined, numbered};
-use crate::support::{Peer, PeerSettings, Reply, ServedPeer, Speaks};
+use crate::support::{Peer, PeerSettings, Reply, Seen, ServedPeer, Speaks};
 
 /// A peer that holds every request until it is told to answer.
 fn holding_peer() -> ServedPeer {
@@ -134,47 +134,56 @@ async fn a_waiter_who_leaves_gives_his_place_to_the_next() {
     client.until_idle(&peer.url()).await;
 }
 
-#[tokio::test]
-async fn a_peer_that_lowers_its_limit_is_respected_from_then_on() {
-    let peer = holding_peer();
-    let client = sharded(1, 20).start();
-    let tasks = client.begin(&peer.url(), numbered(40));
-    peer.until(|seen| seen.held == 20).await;
-    peer.send_settings(0, PeerSettings::new().max_concurrent_streams(5));
-    // An answer that follows the settings shows that they were read: streams up to 15 end, and
-    // nobody comes in their place.
-    peer.release_next(15);
-    let ended = |pool: &PoolSnapshot| inflight(pool) == 5 && pool.queued == 20;
-    client.until(&peer.url(), ended).await;
-    for released in 1..=10 {
-        peer.release_next(1);
-        let seen = peer.until(|seen| seen.arrivals.len() == 20 + released && seen.held == 5).await;
-        assert_eq!(seen.open_streams(), 5);
+own_client_only! {
+    "the client of an SDK tells no stream limit";
+
+    #[tokio::test]
+    async fn a_peer_that_lowers_its_limit_is_respected_from_then_on() {
+        let peer = holding_peer();
+        let client = sharded(1, 20).start();
+        let tasks = client.begin(&peer.url(), numbered(40));
+        peer.until(|seen| seen.held == 20).await;
+        peer.send_settings(0, PeerSettings::new().max_concurrent_streams(5));
+        // An answer that follows the settings shows that they were read: streams up to 15 end, and
+        // nobody comes in their place.
+        peer.release_next(15);
+        let ended = |pool: &PoolSnapshot| inflight(pool) == 5 && pool.queued == 20;
+        client.until(&peer.url(), ended).await;
+        for released in 1..=10 {
+            peer.release_next(1);
+            let next = |seen: &Seen| seen.arrivals.len() == 20 + released && seen.held == 5;
+            let seen = peer.until(next).await;
+            assert_eq!(seen.open_streams(), 5);
+        }
+        peer.release_all();
+        all_succeed(tasks).await;
     }
-    peer.release_all();
-    all_succeed(tasks).await;
 }
 
-/// Requests that waited went on waiting until another request ended, however much room there was.
-#[tokio::test]
-async fn a_peer_that_raises_its_limit_lets_waiters_in() {
-    let settings = PeerSettings::new().max_concurrent_streams(2);
-    let peer = Peer::cleartext(Speaks::Http2).with_settings(settings).serve(|_| Reply::hold());
-    let client = sharded(1, 20).start();
-    let first = client.begin(&peer.url(), numbered(2));
-    peer.until(|seen| seen.held == 2).await;
-    let others = client.begin(&peer.url(), numbered(10));
-    client.until(&peer.url(), |pool| pool.queued == 10).await;
-    peer.send_settings(0, PeerSettings::new().max_concurrent_streams(20));
-    let all_in = |pool: &PoolSnapshot| {
-        client.transport.sweep(Instant::now(), None);
-        inflight(pool) == 12
-    };
-    client.until(&peer.url(), all_in).await;
-    peer.until(|seen| seen.accepted() == 1 && seen.held == 12).await;
-    peer.release_all();
-    all_succeed(first).await;
-    all_succeed(others).await;
+own_client_only! {
+    "the client of an SDK tells no stream limit";
+
+    /// Requests that waited went on waiting until another request ended, however much room there was.
+    #[tokio::test]
+    async fn a_peer_that_raises_its_limit_lets_waiters_in() {
+        let settings = PeerSettings::new().max_concurrent_streams(2);
+        let peer = Peer::cleartext(Speaks::Http2).with_settings(settings).serve(|_| Reply::hold());
+        let client = sharded(1, 20).start();
+        let first = client.begin(&peer.url(), numbered(2));
+        peer.until(|seen| seen.held == 2).await;
+        let others = client.begin(&peer.url(), numbered(10));
+        client.until(&peer.url(), |pool| pool.queued == 10).await;
+        peer.send_settings(0, PeerSettings::new().max_concurrent_streams(20));
+        let all_in = |pool: &PoolSnapshot| {
+            client.transport.sweep(Instant::now(), None);
+            inflight(pool) == 12
+        };
+        client.until(&peer.url(), all_in).await;
+        peer.until(|seen| seen.accepted() == 1 && seen.held == 12).await;
+        peer.release_all();
+        all_succeed(first).await;
+        all_succeed(others).await;
+    }
 }
 
 #[tokio::test]
@@ -207,23 +216,28 @@ async fn a_sweep_adds_a_shard_before_the_last_stream_is_taken() {
     all_succeed(tasks).await;
 }
 
-#[tokio::test]
-async fn a_sweep_keeps_the_least_number_of_shards() {
-    let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok(""));
-    let client = sharded(8, 20).with(|setup| setup.sharding.min_clients_per_endpoint = 3).start();
-    client.get_ok(&peer.url(), "/").await;
-    client.transport.sweep(Instant::now(), None);
-    peer.until(|seen| seen.open_connections() == 3).await;
-    // One that the peer closes is made again.
-    peer.close(1);
-    client
-        .until(&peer.url(), |_| {
-            client.transport.sweep(Instant::now(), None);
-            peer.seen().accepted() == 4
-        })
-        .await;
-    peer.until(|seen| seen.open_connections() == 3).await;
-    client.until(&peer.url(), |pool| pool.shards.len() == 3).await;
+own_client_only! {
+    "the client of an SDK connects with its first request, and tells nothing of it";
+
+    #[tokio::test]
+    async fn a_sweep_keeps_the_least_number_of_shards() {
+        let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok(""));
+        let least = |setup: &mut Setup| setup.sharding.min_clients_per_endpoint = 3;
+        let client = sharded(8, 20).with(least).start();
+        client.get_ok(&peer.url(), "/").await;
+        client.transport.sweep(Instant::now(), None);
+        peer.until(|seen| seen.open_connections() == 3).await;
+        // One that the peer closes is made again.
+        peer.close(1);
+        client
+            .until(&peer.url(), |_| {
+                client.transport.sweep(Instant::now(), None);
+                peer.seen().accepted() == 4
+            })
+            .await;
+        peer.until(|seen| seen.open_connections() == 3).await;
+        client.until(&peer.url(), |pool| pool.shards.len() == 3).await;
+    }
 }
 
 #[tokio::test]

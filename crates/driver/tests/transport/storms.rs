@@ -39,30 +39,35 @@ async fn assert_calm(client: &Client, peer: &ServedPeer) {
     peer.until(|seen| seen.open_streams() == 0).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn cancelling_at_random_leaks_no_stream_and_breaks_no_limit() {
-    let mut chance = chance();
-    let settings = PeerSettings::new().max_concurrent_streams(8);
-    let peer = Peer::cleartext(Speaks::Http2).with_settings(settings);
-    let peer = peer.serve(|request| match request.ordinal % 3 {
-        0 => Reply::Hang,
-        _ => Reply::ok(""),
-    });
-    let client = Setup::over(factory()).shards(3, 8).start();
-    for _ in 0..30 {
-        let mut tasks = begin_reads(&client, &peer, 60);
-        chance.shuffle(&mut tasks);
-        for (place, task) in tasks.iter().enumerate() {
-            if place % 10 == 0 {
-                tokio::time::sleep(Duration::from_micros(chance.u64(..500))).await;
+own_client_only! {
+    "how many connections the client of an SDK makes is its own affair";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn cancelling_at_random_leaks_no_stream_and_breaks_no_limit() {
+        let mut chance = chance();
+        let settings = PeerSettings::new().max_concurrent_streams(8);
+        let peer = Peer::cleartext(Speaks::Http2).with_settings(settings);
+        let peer = peer.serve(|request| match request.ordinal % 3 {
+            0 => Reply::Hang,
+            _ => Reply::ok(""),
+        });
+        let client = Setup::over(factory()).shards(3, 8).start();
+        for _ in 0..30 {
+            let mut tasks = begin_reads(&client, &peer, 60);
+            chance.shuffle(&mut tasks);
+            for (place, task) in tasks.iter().enumerate() {
+                if place % 10 == 0 {
+                    tokio::time::sleep(Duration::from_micros(chance.u64(..500))).await;
+                }
+                task.abort();
             }
-            task.abort();
         }
+        assert_calm(&client, &peer).await;
+        let seen = peer.seen();
+        let most = seen.most_streams_on_a_connection();
+        assert!(most <= 8, "{most}");
+        assert!(seen.cancelled() > 0 && seen.accepted() <= 3);
     }
-    assert_calm(&client, &peer).await;
-    let seen = peer.seen();
-    assert!(seen.most_streams_on_a_connection() <= 8, "{}", seen.most_streams_on_a_connection());
-    assert!(seen.cancelled() > 0 && seen.accepted() <= 3);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -131,21 +136,26 @@ async fn a_moody_peer_leaves_every_request_with_an_end() {
     assert_calm(&client, &peer).await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_to_a_port_that_nobody_listens_on_all_end_with_a_sentence() {
-    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
-    let url = format!("http://127.0.0.1:{port}");
-    let client = Setup::over(factory()).shards(4, 8).start();
-    let writes = numbered(500).map(|path| client.write(&url, &path, "{}"));
-    let tasks: Vec<_> = writes.map(|write| tokio::spawn(client.execute(write))).collect();
-    for task in tasks {
-        let executed = joined(task).await;
-        assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
-        assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
-        assert!(executed.error().to_string().contains(&url), "{}", executed.error());
-        assert_eq!(executed.diagnostics.attempts().len(), 2);
+own_client_only! {
+    "of a request given to the client of an SDK nobody knows whether it was sent";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn requests_to_a_port_that_nobody_listens_on_all_end_with_a_sentence() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        drop(listener);
+        let client = Setup::over(factory()).shards(4, 8).start();
+        let writes = numbered(500).map(|path| client.write(&url, &path, "{}"));
+        let tasks: Vec<_> = writes.map(|write| tokio::spawn(client.execute(write))).collect();
+        for task in tasks {
+            let executed = joined(task).await;
+            assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
+            assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+            assert!(executed.error().to_string().contains(&url), "{}", executed.error());
+            assert_eq!(executed.diagnostics.attempts().len(), 2);
+        }
+        client.until(&url, |pool| pool.shards.is_empty() && pool.queued == 0).await;
     }
-    client.until(&url, |pool| pool.shards.is_empty() && pool.queued == 0).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -166,34 +176,38 @@ async fn large_bodies_pass_in_both_directions_at_once() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_moody_peer_of_http_1_leaves_every_request_with_an_end() {
-    let chance = Mutex::new(chance());
-    let peer =
-        Peer::cleartext(Speaks::Http1).serve(move |_| match chance.lock().unwrap().u16(..100) {
-            0 => Reply::Abort,
-            1 => Reply::Close,
-            2 => Answer::new(200, "").header("connection", "close").into(),
-            _ => Reply::ok(""),
-        });
-    let setup = Setup::over(factory()).versions(HttpVersions::Negotiate);
-    let client = setup.with(|setup| setup.client.pool_max_idle_per_host = 8).start();
-    let tasks = begin_reads(&client, &peer, 1000);
-    while !tasks.iter().all(JoinHandle::is_finished) {
-        client.transport.sweep(Instant::now(), None);
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
-    for task in tasks {
-        match joined(task).await.outcome {
-            TransportOutcome::Success(_) => {}
-            TransportOutcome::TransportError { error, .. } => {
-                assert_eq!(error.kind(), HttpErrorKind::ConnectionLost, "{error:?}");
-            }
-            other => panic!("neither answered nor lost: {other:?}"),
+own_client_only! {
+    "how many connections the client of an SDK makes is its own affair";
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn a_moody_peer_of_http_1_leaves_every_request_with_an_end() {
+        let chance = Mutex::new(chance());
+        let peer =
+            Peer::cleartext(Speaks::Http1).serve(move |_| match chance.lock().unwrap().u16(..100) {
+                0 => Reply::Abort,
+                1 => Reply::Close,
+                2 => Answer::new(200, "").header("connection", "close").into(),
+                _ => Reply::ok(""),
+            });
+        let setup = Setup::over(factory()).versions(HttpVersions::Negotiate);
+        let client = setup.with(|setup| setup.client.pool_max_idle_per_host = 8).start();
+        let tasks = begin_reads(&client, &peer, 1000);
+        while !tasks.iter().all(JoinHandle::is_finished) {
+            client.transport.sweep(Instant::now(), None);
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
+        for task in tasks {
+            match joined(task).await.outcome {
+                TransportOutcome::Success(_) => {}
+                TransportOutcome::TransportError { error, .. } => {
+                    assert_eq!(error.kind(), HttpErrorKind::ConnectionLost, "{error:?}");
+                }
+                other => panic!("neither answered nor lost: {other:?}"),
+            }
+        }
+        assert_calm(&client, &peer).await;
+        peer.until(|seen| seen.open_connections() <= 8).await;
     }
-    assert_calm(&client, &peer).await;
-    peer.until(|seen| seen.open_connections() <= 8).await;
 }
 
 /// Answers, and lets every 25th request be the last of its connection.
