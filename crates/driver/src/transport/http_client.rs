@@ -58,8 +58,10 @@ pub trait HttpClient: fmt::Debug + Send + Sync {
 pub enum StreamLimit {
     /// The client cannot tell; the settings decide alone.
     Unknown,
-    /// The peer allows this many; none, once the connection is closing.
+    /// The peer allows this many.
     Known(u32),
+    /// None any more: the connection is closing, or over.
+    Closed,
 }
 
 impl StreamLimit {
@@ -69,6 +71,7 @@ impl StreamLimit {
         match self {
             Self::Unknown => own,
             Self::Known(limit) => limit.min(own),
+            Self::Closed => 0,
         }
     }
 }

@@ -65,8 +65,10 @@ pub enum HttpErrorKind {
     StreamReset,
     /// The endpoint wants, or now speaks, another version of HTTP.
     ProtocolChanged,
-    /// The peer broke the rules of HTTP, or its answer is over a bound.
+    /// The peer broke the rules of HTTP.
     Protocol,
+    /// The answer is longer than what is taken.
+    AnswerTooLong,
     /// Too many requests wait for a connection already.
     QueueFull,
     /// Time ran out.
@@ -118,13 +120,20 @@ impl HttpError {
         self.request_sent
     }
 
+    /// Whether no connection could be made.
+    pub(crate) fn is_about_connecting(&self) -> bool {
+        matches!(self.kind, HttpErrorKind::Connect | HttpErrorKind::Tls | HttpErrorKind::Proxy)
+    }
+
     /// The status that stands for the missing answer.
     #[must_use]
     pub fn status(&self) -> CosmosStatus {
         match self.kind {
             HttpErrorKind::QueueFull => CosmosStatus::CLIENT_QUEUE_FULL,
             HttpErrorKind::InvalidRequest => CosmosStatus::CLIENT_REQUEST_INVALID,
-            HttpErrorKind::Protocol => CosmosStatus::CLIENT_RESPONSE_INVALID,
+            HttpErrorKind::Protocol | HttpErrorKind::AnswerTooLong => {
+                CosmosStatus::CLIENT_RESPONSE_INVALID
+            }
             _ => CosmosStatus::CLIENT_TRANSPORT_FAILED,
         }
     }

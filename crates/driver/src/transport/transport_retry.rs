@@ -194,7 +194,9 @@ impl Loss {
             HttpErrorKind::InvalidRequest
             | HttpErrorKind::Tls
             | HttpErrorKind::Proxy
-            | HttpErrorKind::QueueFull => Self::Final,
+            | HttpErrorKind::QueueFull
+            | HttpErrorKind::AnswerTooLong
+            | HttpErrorKind::Closed => Self::Final,
             HttpErrorKind::Connect
             | HttpErrorKind::StreamReset
             | HttpErrorKind::Protocol
@@ -205,8 +207,7 @@ impl Loss {
             | HttpErrorKind::StreamRefused
             | HttpErrorKind::ProtocolChanged
             | HttpErrorKind::ConnectionLost
-            | HttpErrorKind::Evicted
-            | HttpErrorKind::Closed => match sent.is_safe_to_resend() {
+            | HttpErrorKind::Evicted => match sent.is_safe_to_resend() {
                 true => Self::NotTaken,
                 false => Self::Connectivity,
             },

@@ -134,7 +134,7 @@ async fn an_answer_without_end_is_refused_at_the_bound() {
         });
         let client = Setup::over(factory()).versions(versions).start();
         let executed = client.execute(client.write(&peer.url(), "/endless", "{}")).await;
-        assert_eq!(executed.error().kind(), HttpErrorKind::Protocol);
+        assert_eq!(executed.error().kind(), HttpErrorKind::AnswerTooLong);
         assert!(executed.error().to_string().contains("longer than"), "{}", executed.error());
         client.get_ok(&peer.url(), "/").await;
     }

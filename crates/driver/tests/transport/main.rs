@@ -43,6 +43,7 @@ mod net {
     mod deadlines;
     mod emulator;
     mod goaway;
+    mod growth;
     mod health;
     mod proxy;
     mod retries;

@@ -106,7 +106,7 @@ impl HttpClient for NetClient {
 
     fn stream_limit(&self) -> StreamLimit {
         match self.wire.get() {
-            Some(Wire::Http2(connection)) => StreamLimit::Known(connection.limit()),
+            Some(Wire::Http2(connection)) => connection.limit(),
             Some(Wire::Http1(_)) | None => StreamLimit::Unknown,
         }
     }

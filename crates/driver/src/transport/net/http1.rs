@@ -125,7 +125,7 @@ impl Http1Pool {
             let endpoint = &self.connector.endpoint;
             let (kind, sentence) = match error.is::<LengthLimitError>() {
                 true => (
-                    HttpErrorKind::Protocol,
+                    HttpErrorKind::AnswerTooLong,
                     format!("the answer of {endpoint} is longer than {MAX_ANSWER_BYTES} bytes"),
                 ),
                 false => (

@@ -23,7 +23,7 @@ use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::transport::{
     Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    RequestSentStatus,
+    RequestSentStatus, StreamLimit,
 };
 
 /// What one answer may send before we take it from the buffer: a page of the service fits.
@@ -99,10 +99,10 @@ impl Http2Connection {
     }
 
     /// The streams that the peer allows now.
-    pub(super) fn limit(&self) -> u32 {
+    pub(super) fn limit(&self) -> StreamLimit {
         match self.state.end.load(Ordering::Acquire) {
-            end::OPEN => self.state.limit.load(Ordering::Acquire),
-            _ => 0,
+            end::OPEN => StreamLimit::Known(self.state.limit.load(Ordering::Acquire)),
+            _ => StreamLimit::Closed,
         }
     }
 
@@ -257,7 +257,7 @@ impl State {
 
     fn too_long(&self) -> HttpError {
         HttpError::new(
-            HttpErrorKind::Protocol,
+            HttpErrorKind::AnswerTooLong,
             RequestSentStatus::MaybeSent,
             format!("the answer of {} is longer than {MAX_ANSWER_BYTES} bytes", self.endpoint),
         )

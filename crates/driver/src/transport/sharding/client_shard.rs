@@ -10,7 +10,6 @@ use super::ShardingConfig;
 use super::selection::ShardView;
 use super::shard_health::ShardStats;
 use super::stream_slots::StreamSlots;
-use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::transport::{HttpClient, HttpError, StreamLimit};
 
 /// A client among those of an endpoint.
@@ -78,15 +77,8 @@ impl ClientShard {
         self.readiness.send_replace(Readiness::Failed(error));
     }
 
-    /// Waits until the connection is there.
-    pub(super) async fn ready(
-        &self,
-        diagnostics: &mut RequestDiagnostics,
-    ) -> Result<(), HttpError> {
-        if self.is_ready() {
-            return Ok(());
-        }
-        diagnostics.record(RequestEventKind::Connecting);
+    /// Waits until it is clear whether the connection is there.
+    pub(super) async fn settled(&self) -> Result<(), HttpError> {
         let mut readiness = self.readiness.subscribe();
         let settled = readiness.wait_for(|now| !matches!(now, Readiness::Connecting)).await;
         match &*settled.expect("the sender lives as long as the shard") {
@@ -95,13 +87,14 @@ impl ClientShard {
         }
     }
 
-    fn is_ready(&self) -> bool {
+    /// Whether its connection was made.
+    pub(super) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
     }
 
     /// Whether its connection is over, or takes no more streams.
     pub(super) fn has_ended(&self) -> bool {
-        self.is_ready() && self.client.stream_limit() == StreamLimit::Known(0)
+        self.is_ready() && self.client.stream_limit() == StreamLimit::Closed
     }
 
     /// What selection sees.

@@ -175,6 +175,8 @@ fn what_another_connection_would_not_help_is_final() {
         HttpErrorKind::Tls,
         HttpErrorKind::Proxy,
         HttpErrorKind::QueueFull,
+        HttpErrorKind::AnswerTooLong,
+        HttpErrorKind::Closed,
     ] {
         let outcome = lost(kind, RequestSentStatus::NotSent);
         assert!(is_final(evaluate_transport_retry(&outcome, &state(), &context())), "{kind:?}");

@@ -1,0 +1,33 @@
+//! What a pool looks like at one moment.
+
+use super::shard_health::ShardStats;
+use super::shard_pool::PoolKind;
+use crate::transport::Endpoint;
+
+/// The shards of an endpoint at one moment.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct PoolSnapshot {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// What the pool is for.
+    pub kind: PoolKind,
+    /// The shards, from the oldest to the youngest.
+    pub shards: Vec<ShardSnapshot>,
+    /// The requests that wait for a stream.
+    pub queued: usize,
+    /// The share of shards that take new requests.
+    pub load_spread_ratio: f64,
+}
+
+/// One shard at one moment.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct ShardSnapshot {
+    /// Its number among those of the endpoint.
+    pub id: u64,
+    /// Whether its connection is made.
+    pub is_ready: bool,
+    /// What is known of its requests; times count from the pool's beginning.
+    pub stats: ShardStats,
+}
