@@ -4,7 +4,6 @@
 //! Such a client keeps its connections to itself. So it tells no protocol and no stream limit, and of a
 //! request that failed nobody can say how far it got: every error after the hand-over is *maybe sent*.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -174,7 +173,7 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
         let piece = piece.map_err(failed)?;
         if only.len() + joined.len() + piece.len() > limit {
-            return Err(unreadable(format!("the answer is longer than {limit} bytes")));
+            return Err(too_long(limit));
         }
         if only.is_empty() && joined.is_empty() {
             only = piece;
@@ -203,8 +202,13 @@ fn refused(why: &'static str) -> HttpError {
     HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, message)
 }
 
-fn unreadable(what: impl Into<Cow<'static, str>>) -> HttpError {
+fn unreadable(what: &'static str) -> HttpError {
     HttpError::new(HttpErrorKind::Protocol, RequestSentStatus::MaybeSent, what)
+}
+
+fn too_long(limit: usize) -> HttpError {
+    let message = format!("the answer is longer than {limit} bytes");
+    HttpError::new(HttpErrorKind::AnswerTooLong, RequestSentStatus::MaybeSent, message)
 }
 
 fn given_up(request_sent: RequestSentStatus) -> HttpError {

@@ -90,6 +90,7 @@ mod azure_core {
     mod deadlines;
     mod emulator;
     mod goaway;
+    mod growth;
     mod health;
     #[path = "sdk_of_their_own.rs"]
     mod of_their_own;

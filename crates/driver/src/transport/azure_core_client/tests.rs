@@ -226,7 +226,7 @@ async fn an_answer_over_the_limit_is_refused() {
     };
     assert_eq!(whole(body(10), 10).await.unwrap().len(), 10);
     let error = whole(body(11), 10).await.unwrap_err();
-    assert_eq!(error.kind(), HttpErrorKind::Protocol);
+    assert_eq!(error.kind(), HttpErrorKind::AnswerTooLong);
 }
 
 /// Half an answer was taken for the whole, since the peer had ended the stream in good order.
