@@ -21,7 +21,7 @@ mod error;
 pub mod fault_injection;
 mod operation;
 pub mod options;
-pub mod pipeline;
+mod pipeline;
 mod response;
 mod runtime;
 pub mod system;

@@ -8,5 +8,6 @@ mod request;
 mod retry_evaluation;
 
 pub(crate) use operation_pipeline::{OperationPipeline, execute_operation_pipeline};
-pub use request::{AttemptTerms, RoutingDecision, build_transport_request};
-pub use retry_evaluation::{OperationAction, evaluate_transport_result};
+pub(crate) use request::RoutingDecision;
+use request::{AttemptTerms, build_transport_request};
+use retry_evaluation::{OperationAction, evaluate_transport_result};

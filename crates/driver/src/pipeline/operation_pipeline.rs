@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
-use super::request::{AttemptTerms, RoutingDecision, build_transport_request};
-use super::retry_evaluation::{OperationAction, evaluate_transport_result};
+use super::{
+    AttemptTerms, OperationAction, RoutingDecision, build_transport_request,
+    evaluate_transport_result,
+};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, ClientMethodOptions, OptionLayers, RequestOptions};
 use crate::transport::{ThrottleRetryState, TransportPipeline, TransportResponse};

@@ -19,26 +19,26 @@ const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json
 
 /// Where an attempt goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RoutingDecision {
+pub(crate) struct RoutingDecision {
     /// The endpoint.
-    pub endpoint: Endpoint,
+    pub(crate) endpoint: Endpoint,
     /// Its region, where it is known.
-    pub region: Option<RegionName>,
+    pub(crate) region: Option<RegionName>,
 }
 
 /// What an attempt needs beside the operation and its place.
 #[derive(Clone, Copy, Debug)]
-pub struct AttemptTerms<'a> {
+pub(crate) struct AttemptTerms<'a> {
     /// What the call and the settings ask of the service.
-    pub options: &'a RequestOptionsView<'a>,
+    pub(crate) options: &'a RequestOptionsView<'a>,
     /// The id of the operation.
-    pub activity_id: Uuid,
+    pub(crate) activity_id: Uuid,
     /// Why the attempt is made.
-    pub execution_context: ExecutionContext,
+    pub(crate) execution_context: ExecutionContext,
     /// When the operation ends.
-    pub deadline: Option<Instant>,
+    pub(crate) deadline: Option<Instant>,
     /// How long throttling is waited out.
-    pub throttling: ThrottleRetryState,
+    pub(crate) throttling: ThrottleRetryState,
 }
 
 /// The request of one attempt at an operation.
@@ -46,7 +46,7 @@ pub struct AttemptTerms<'a> {
 /// # Errors
 ///
 /// The operation's path or partition key cannot be sent.
-pub fn build_transport_request(
+pub(crate) fn build_transport_request(
     operation: &CosmosOperation,
     routing: &RoutingDecision,
     terms: &AttemptTerms<'_>,

@@ -5,7 +5,7 @@ use crate::{CosmosOperation, Error, ErrorKind};
 
 /// What the operation does after an attempt.
 #[derive(Debug)]
-pub enum OperationAction {
+pub(crate) enum OperationAction {
     /// The caller gets the answer.
     Complete(TransportResponse),
     /// The caller gets an error, with the answer where there was one.
@@ -14,7 +14,7 @@ pub enum OperationAction {
 
 /// Decides what an outcome means for its operation.
 #[must_use]
-pub fn evaluate_transport_result(
+pub(crate) fn evaluate_transport_result(
     operation: &CosmosOperation,
     outcome: TransportOutcome,
 ) -> OperationAction {
