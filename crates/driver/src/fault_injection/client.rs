@@ -150,6 +150,10 @@ impl HttpClient for FaultInjectingHttpClient {
         self.inner.stream_limit()
     }
 
+    fn when_it_takes_more(&self, tell: Arc<dyn Fn() + Send + Sync>) {
+        self.inner.when_it_takes_more(tell);
+    }
+
     fn sweep(&self) {
         self.inner.sweep();
     }

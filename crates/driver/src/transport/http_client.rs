@@ -6,6 +6,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use bytes::Bytes;
 
@@ -45,6 +46,10 @@ pub trait HttpClient: fmt::Debug + Send + Sync {
     fn stream_limit(&self) -> StreamLimit {
         StreamLimit::Unknown
     }
+
+    /// Asks to be told whenever it takes more requests at once than before; called before it connects. A
+    /// client that does not know its limit has nothing to tell.
+    fn when_it_takes_more(&self, _tell: Arc<dyn Fn() + Send + Sync>) {}
 
     /// Closes what has been unused for too long. Called now and then.
     fn sweep(&self) {}

@@ -174,11 +174,7 @@ own_client_only! {
         let others = client.begin(&peer.url(), numbered(10));
         client.until(&peer.url(), |pool| pool.queued == 10).await;
         peer.send_settings(0, PeerSettings::new().max_concurrent_streams(20));
-        let all_in = |pool: &PoolSnapshot| {
-            client.transport.sweep(Instant::now(), None);
-            inflight(pool) == 12
-        };
-        client.until(&peer.url(), all_in).await;
+        client.until_inflight(&peer.url(), 12).await;
         peer.until(|seen| seen.accepted() == 1 && seen.held == 12).await;
         peer.release_all();
         all_succeed(first).await;

@@ -1,6 +1,7 @@
 //! One client: whatever its first connection turned out to speak.
 
 use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
@@ -19,6 +20,8 @@ pub(super) struct NetClient {
     connector: Connector,
     wire: OnceCell<Wire>,
     closed: CancellationToken,
+    /// Who wants to know that the peer allows more streams.
+    takes_more: OnceLock<Arc<dyn Fn() + Send + Sync>>,
 }
 
 enum Wire {
@@ -29,7 +32,12 @@ enum Wire {
 impl NetClient {
     /// A client that connects when it is first used.
     pub(super) fn new(connector: Connector) -> Self {
-        Self { connector, wire: OnceCell::new(), closed: CancellationToken::new() }
+        Self {
+            connector,
+            wire: OnceCell::new(),
+            closed: CancellationToken::new(),
+            takes_more: OnceLock::new(),
+        }
     }
 
     /// The connection, made by the first who asks; those who come meanwhile wait for it.
@@ -48,7 +56,8 @@ impl NetClient {
             }
             HttpProtocol::Http2 => {
                 let Connector { endpoint, config, .. } = &self.connector;
-                Wire::Http2(Http2Connection::start(stream, endpoint, config).await?)
+                let takes_more = self.takes_more.get().cloned();
+                Wire::Http2(Http2Connection::start(stream, endpoint, config, takes_more).await?)
             }
         })
     }
@@ -109,6 +118,11 @@ impl HttpClient for NetClient {
             Some(Wire::Http2(connection)) => connection.limit(),
             Some(Wire::Http1(_)) | None => StreamLimit::Unknown,
         }
+    }
+
+    fn when_it_takes_more(&self, tell: Arc<dyn Fn() + Send + Sync>) {
+        // A client has one pool; who asks first is told.
+        let _ = self.takes_more.set(tell);
     }
 
     fn sweep(&self) {

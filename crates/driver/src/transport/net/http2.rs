@@ -68,6 +68,7 @@ impl Http2Connection {
         stream: Stream,
         endpoint: &Endpoint,
         config: &HttpClientConfig,
+        takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
     ) -> Result<Self, HttpError> {
         let mut builder = h2::client::Builder::new();
         builder
@@ -94,7 +95,14 @@ impl Http2Connection {
             timeout: config.http2_keep_alive_timeout,
         };
         let probe = Probe { sender: Some(sender.clone()), unused: unused.clone() };
-        let task = tokio::spawn(live(connection, probe, pings, keep_alive, Arc::clone(&state)));
+        let task = tokio::spawn(live(
+            connection,
+            probe,
+            pings,
+            keep_alive,
+            Arc::clone(&state),
+            takes_more,
+        ));
         Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
     }
 
@@ -299,6 +307,7 @@ async fn live(
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
     state: Arc<State>,
+    takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
 ) {
     let unused = probe.unused.clone();
     // Woken, the task lets those run first who were woken with it: what they send then leaves in one
@@ -313,7 +322,10 @@ async fn live(
         others_have_run = false;
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
-        state.limit.store(allowed, Ordering::Release);
+        let before = state.limit.swap(allowed, Ordering::AcqRel);
+        if let Some(tell) = takes_more.as_ref().filter(|_| allowed > before) {
+            tell();
+        }
         if probe.is_refused(context) {
             state.takes_no_more();
         }

@@ -12,6 +12,10 @@ use crate::transport::{HttpClient, HttpError, HttpErrorKind, HttpProtocol, Reque
 /// How long no shard is added after one could not be, while others serve.
 const GROWTH_PAUSE: Duration = Duration::from_secs(1);
 
+/// How much longer than its own timeout a client may take to say that it could not connect. A client of
+/// somebody else may have no timeout at all.
+const CONNECT_SLACK: Duration = Duration::from_secs(1);
+
 impl EndpointShardPool {
     /// Starts with a client that exists already and has a connection.
     pub(in crate::transport) fn adopt(self: &Arc<Self>, client: Arc<dyn HttpClient>) {
@@ -67,7 +71,13 @@ impl EndpointShardPool {
         self.places.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
     }
 
-    fn add_shard(&self, client: Arc<dyn HttpClient>) -> Arc<ClientShard> {
+    fn add_shard(self: &Arc<Self>, client: Arc<dyn HttpClient>) -> Arc<ClientShard> {
+        let pool = Arc::downgrade(self);
+        client.when_it_takes_more(Arc::new(move || {
+            if let Some(pool) = pool.upgrade() {
+                pool.serve_line();
+            }
+        }));
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
         let shard = Arc::new(ClientShard::connecting(id, client, self.began.elapsed()));
         self.shards.rcu(|shards| {
@@ -81,7 +91,15 @@ impl EndpointShardPool {
     /// Makes the connection of a shard and tells those who wait for it.
     async fn connect(self: &Arc<Self>, shard: &Arc<ClientShard>) {
         let connecting = Connecting { pool: self, shard };
-        let connected = shard.client.connect().await;
+        let limit = self.context.client_config.connect_timeout + CONNECT_SLACK;
+        let connected = match tokio::time::timeout(limit, shard.client.connect()).await {
+            Ok(connected) => connected,
+            Err(_) => Err(HttpError::new(
+                HttpErrorKind::Connect,
+                RequestSentStatus::NotSent,
+                format!("no connection to {} was ready within {limit:?}", self.endpoint),
+            )),
+        };
         std::mem::forget(connecting);
         match connected {
             Ok(Some(HttpProtocol::Http1)) if self.kind == PoolKind::Sharded => {

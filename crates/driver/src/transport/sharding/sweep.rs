@@ -28,7 +28,7 @@ impl EndpointShardPool {
         let is_busy = cpu_load.is_some_and(|load| load > self.context.sharding.eviction_cpu_limit);
         self.retire_by_health(&shards, now, is_busy);
         self.scale_up();
-        // A peer may have raised its limit, which no stream that ends would tell.
+        // A client that cannot tell may take more requests than before.
         self.serve_line();
     }
 
