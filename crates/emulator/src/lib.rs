@@ -37,8 +37,3 @@ pub use faults::{
 pub use operation::{Operation, UnknownOperation};
 pub use region_state::RegionState;
 pub use regional::RegionError;
-
-/// The README's example compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;

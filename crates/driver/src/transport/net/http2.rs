@@ -52,6 +52,8 @@ struct State {
     /// The requests on the connection.
     in_flight: AtomicU32,
     end: AtomicU8,
+    /// Told when the peer allows more streams than before.
+    takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// Why a connection ended, where the error of a stream cannot tell.
@@ -87,6 +89,7 @@ impl Http2Connection {
             limit: AtomicU32::new(config.initial_max_streams),
             in_flight: AtomicU32::new(0),
             end: AtomicU8::new(end::OPEN),
+            takes_more,
         });
         let unused = CancellationToken::new();
         let pings = connection.ping_pong();
@@ -95,14 +98,7 @@ impl Http2Connection {
             timeout: config.http2_keep_alive_timeout,
         };
         let probe = Probe { sender: Some(sender.clone()), unused: unused.clone() };
-        let task = tokio::spawn(live(
-            connection,
-            probe,
-            pings,
-            keep_alive,
-            Arc::clone(&state),
-            takes_more,
-        ));
+        let task = tokio::spawn(live(connection, probe, pings, keep_alive, Arc::clone(&state)));
         Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
     }
 
@@ -225,6 +221,14 @@ impl State {
         HttpError::new(kind, sent, format!("{sentence} ({})", self.endpoint)).caused_by(error)
     }
 
+    /// Takes note of what the peer allows.
+    fn allow(&self, streams: u32) {
+        let before = self.limit.swap(streams, Ordering::AcqRel);
+        if let Some(tell) = self.takes_more.as_ref().filter(|_| streams > before) {
+            tell();
+        }
+    }
+
     fn takes_no_more(&self) {
         // Another reason that is known already stays.
         let _ = self.end.compare_exchange(
@@ -307,7 +311,6 @@ async fn live(
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
     state: Arc<State>,
-    takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
 ) {
     let unused = probe.unused.clone();
     // Woken, the task lets those run first who were woken with it: what they send then leaves in one
@@ -322,10 +325,7 @@ async fn live(
         others_have_run = false;
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
-        let before = state.limit.swap(allowed, Ordering::AcqRel);
-        if let Some(tell) = takes_more.as_ref().filter(|_| allowed > before) {
-            tell();
-        }
+        state.allow(allowed);
         if probe.is_refused(context) {
             state.takes_no_more();
         }
