@@ -197,8 +197,7 @@ impl TokenCache {
             HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
         };
         let token = self.source.fetch().await.map_err(|error| {
-            // The source's own words go to the log of whoever wrote it: they may hold the secret.
-            tracing::debug!("the credential gave no token");
+            // The source's own words are for whoever holds the error; logs and diagnostics leave them out.
             failed("the credential gave no token: check its identity and its permissions")
                 .caused_by(SourceFailure(error))
         })?;

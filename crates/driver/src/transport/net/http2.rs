@@ -21,6 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::connector::Stream;
 use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::transport::counted::Counted;
 use crate::transport::{
     Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     RequestSentStatus, StreamLimit,
@@ -122,7 +123,7 @@ impl Http2Connection {
         request: HttpRequest,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
-        let _in_flight = InFlight::begin(&self.state.in_flight);
+        let _in_flight = Counted::begin(&self.state.in_flight);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let mut sender = self.sender.clone();
@@ -181,22 +182,6 @@ impl Http2Connection {
         // The window is given back as soon as the piece is ours.
         stream.flow_control().release_capacity(piece.len()).map_err(lost)?;
         Ok(Some(piece))
-    }
-}
-
-/// A request on the connection, for as long as it is.
-struct InFlight<'a>(&'a AtomicU32);
-
-impl<'a> InFlight<'a> {
-    fn begin(count: &'a AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for InFlight<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -263,7 +248,7 @@ impl State {
             }
             _ if told => (HttpErrorKind::StreamReset, false, "the peer reset the stream"),
             _ if error.is_io() => (HttpErrorKind::ConnectionLost, false, "the connection was lost"),
-            _ => (HttpErrorKind::Protocol, false, "HTTP/2 was broken"),
+            _ => (HttpErrorKind::Protocol, false, "the peer broke the rules of HTTP/2"),
         }
     }
 

@@ -1,7 +1,7 @@
 //! A stream for a request: taken at once, waited for in line, or exchanged for a better one.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -10,6 +10,7 @@ use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
 use super::shard_pool::EndpointShardPool;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::transport::counted::Counted;
 use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
 
 /// What a request asks of the transport beside being sent.
@@ -61,8 +62,8 @@ impl Drop for Reservation {
 enum Wanted {
     /// Any, a new one included; one is avoided if that is possible.
     Any { avoided: Option<u64> },
-    /// One that has its connection and whose requests succeed.
-    Ready,
+    /// One that has its connection and whose requests succeed, but not the avoided one.
+    Ready { avoided: Option<u64> },
 }
 
 impl EndpointShardPool {
@@ -74,7 +75,7 @@ impl EndpointShardPool {
     ) -> Result<Reservation, HttpError> {
         loop {
             let reservation = self.reserve(diagnostics, avoided).await?;
-            match self.until_connected(reservation, diagnostics).await {
+            match self.until_connected(reservation, diagnostics, avoided).await {
                 // Other connections serve: the request need not pay for one that could not be added.
                 Err(error) if error.is_about_connecting() && self.has_ready_shard() => {}
                 settled => return settled,
@@ -116,20 +117,21 @@ impl EndpointShardPool {
         self: &Arc<Self>,
         reservation: Reservation,
         diagnostics: &mut RequestDiagnostics,
+        avoided: Option<u64>,
     ) -> Result<Reservation, HttpError> {
         if reservation.shard.is_ready() {
             return Ok(reservation);
         }
         diagnostics.record(RequestEventKind::Connecting);
-        let _waiting = Waiting::begin(&self.waiting_for_connection);
+        let _waiting = Counted::begin(&self.waiting_for_connection);
         loop {
+            // Also before the first wait: a stream may have become free since this one was reserved.
+            if let Some(ready) = self.try_reserve(Wanted::Ready { avoided }) {
+                return Ok(ready);
+            }
             tokio::select! {
                 settled = reservation.shard.settled() => return settled.map(|()| reservation),
-                () = self.freed.notified() => {
-                    if let Some(ready) = self.try_reserve(Wanted::Ready) {
-                        return Ok(ready);
-                    }
-                }
+                () = self.freed.notified() => {}
             }
         }
     }
@@ -167,19 +169,21 @@ impl EndpointShardPool {
     }
 
     fn select(&self, shards: &[Arc<ClientShard>], wanted: Wanted) -> Selection {
-        let views = shards.iter().map(|shard| shard.view(&self.context.sharding));
+        let config = &self.context.sharding;
         let ratio = self.spread.load().ratio();
         match wanted {
             Wanted::Any { avoided } => {
+                let views = shards.iter().map(|shard| shard.view(config));
                 let avoided = avoided.and_then(|id| shards.iter().position(|it| it.id == id));
                 select_shard(views, avoided, ratio, self.may_grow(shards))
             }
-            Wanted::Ready => {
-                let unless_ready = |view: ShardView| match view.is_ready && !view.is_doubtful {
-                    true => view,
-                    false => ShardView { limit: 0, ..view },
-                };
-                select_shard(views.map(unless_ready), None, ratio, false)
+            Wanted::Ready { avoided } => {
+                let views = shards.iter().map(|shard| {
+                    let view = shard.view(config);
+                    let is_good = view.is_ready && !view.is_doubtful && avoided != Some(shard.id);
+                    ShardView { limit: if is_good { view.limit } else { 0 }, ..view }
+                });
+                select_shard(views, None, ratio, false)
             }
         }
     }
@@ -228,21 +232,5 @@ impl EndpointShardPool {
         };
         let sentence = format!("the connections to {} {what}", self.endpoint);
         HttpError::new(kind, RequestSentStatus::NotSent, sentence)
-    }
-}
-
-/// A request that waits for a connection, for as long as it does.
-struct Waiting<'a>(&'a AtomicU32);
-
-impl<'a> Waiting<'a> {
-    fn begin(count: &'a AtomicU32) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Self(count)
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
