@@ -20,6 +20,7 @@ struct Inner {
     message: Cow<'static, str>,
     may_have_been_applied: bool,
     response: Option<CosmosResponse>,
+    /// Where there is no answer to carry them.
     diagnostics: Option<DiagnosticsContext>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -114,7 +115,7 @@ impl Error {
     #[must_use]
     pub fn status(&self) -> Option<CosmosStatus> {
         let answered = self.0.response.as_ref().map(CosmosResponse::status);
-        answered.or_else(|| self.0.diagnostics.as_ref()?.status())
+        answered.or_else(|| self.diagnostics()?.status())
     }
 
     /// The service's answer, where there was one.
@@ -132,7 +133,8 @@ impl Error {
     /// What happened, attempt by attempt.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
-        self.0.diagnostics.as_ref()
+        let answered = self.0.response.as_ref().map(CosmosResponse::diagnostics);
+        answered.or(self.0.diagnostics.as_ref())
     }
 }
 
@@ -152,7 +154,7 @@ impl fmt::Debug for Error {
         if let Some(source) = &self.0.source {
             write!(formatter, ": {source}")?;
         }
-        match &self.0.diagnostics {
+        match self.diagnostics() {
             Some(diagnostics) => write!(formatter, ")\n{diagnostics}"),
             None => formatter.write_str(")"),
         }

@@ -109,11 +109,10 @@ fn finish(
                 && !operation.operation_type().is_read_only();
             let maybe = error.may_have_been_applied() || was_cut_off;
             let error = error.maybe_applied(maybe);
-            let error = match response {
-                Some(response) => error.answered_by(respond(response, diagnostics.clone())),
-                None => error,
-            };
-            Err(error.with_diagnostics(diagnostics))
+            Err(match response {
+                Some(response) => error.answered_by(respond(response, diagnostics)),
+                None => error.with_diagnostics(diagnostics),
+            })
         }
     }
 }

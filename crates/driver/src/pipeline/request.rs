@@ -15,6 +15,7 @@ use crate::transport::{AuthorizationContext, Endpoint, ThrottleRetryState, Trans
 use crate::{CosmosOperation, Error};
 
 const TRUE: HeaderValue = HeaderValue::from_static("True");
+const FALSE: HeaderValue = HeaderValue::from_static("False");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
 /// Where an attempt goes.
@@ -85,6 +86,10 @@ fn headers(
     if matches!(operation.operation_type(), OperationType::Query | OperationType::QueryPlan) {
         headers.insert(names::IS_QUERY, TRUE);
         headers.insert(CONTENT_TYPE, QUERY_JSON);
+    }
+    if operation.operation_type() == OperationType::Batch {
+        headers.insert(names::BATCH_ATOMIC, TRUE);
+        headers.insert(names::BATCH_CONTINUE_ON_ERROR, FALSE);
     }
     if let Some(key) = operation.partition_key() {
         let key = HeaderValue::try_from(key.to_header())
@@ -213,7 +218,10 @@ mod tests {
         let query = sent(OperationType::Query);
         assert_eq!(query.headers[names::IS_QUERY], "True");
         assert_eq!(query.headers[CONTENT_TYPE], "application/query+json");
-        assert_eq!(sent(OperationType::Batch).headers[names::IS_BATCH_REQUEST], "True");
+        let batch = sent(OperationType::Batch);
+        assert_eq!(batch.headers[names::IS_BATCH_REQUEST], "True");
+        assert_eq!(batch.headers[names::BATCH_ATOMIC], "True");
+        assert_eq!(batch.headers[names::BATCH_CONTINUE_ON_ERROR], "False");
         assert_eq!(query.path, "/dbs/store/colls/orders/docs");
     }
 
