@@ -1,22 +1,22 @@
 //! Connection strings: `AccountEndpoint=…;AccountKey=…;`.
 
-use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
 
 use crate::auth::AccountKey;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret::Secret;
 
 /// The endpoint and key of an account, as the portal hands them out.
 ///
-/// `Debug` leaves the key out. There is no `Display`: printing would either leak the key or produce
-/// something that does not read back; see [`expose_secret`](Self::expose_secret).
-#[derive(Clone, PartialEq, Eq)]
+/// `Debug` redacts the key, and every other setting, which may be a secret too. There is no `Display`:
+/// printing would either leak the key or produce something that does not read back; see [`expose_secret`](Self::expose_secret).
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionString {
     endpoint: Uri,
     key: AccountKey,
-    other: Vec<(String, String)>,
+    other: Vec<(String, Secret)>,
 }
 
 impl ConnectionString {
@@ -38,7 +38,7 @@ impl ConnectionString {
     /// Any other setting, its name in any case.
     pub fn setting(&self, name: &str) -> Option<&str> {
         let (_, value) = self.other.iter().find(|(key, _)| key.eq_ignore_ascii_case(name))?;
-        Some(value)
+        Some(value.expose_secret())
     }
 
     /// The whole text, key included; never print it.
@@ -46,7 +46,7 @@ impl ConnectionString {
         let mut text =
             format!("AccountEndpoint={};AccountKey={};", self.endpoint, self.key.expose_secret());
         for (name, value) in &self.other {
-            text.push_str(&format!("{name}={value};"));
+            text.push_str(&format!("{name}={};", value.expose_secret()));
         }
         text
     }
@@ -57,7 +57,7 @@ impl FromStr for ConnectionString {
 
     /// Reads `name=value` parts separated by semicolons; names in any case, each at most once.
     fn from_str(text: &str) -> Result<Self> {
-        let mut parts: Vec<(String, String)> = Vec::new();
+        let mut parts: Vec<(String, Secret)> = Vec::new();
         for part in text.split(';').map(str::trim).filter(|part| !part.is_empty()) {
             // A part may hold the key, so it is not repeated in the message.
             let (name, value) =
@@ -69,7 +69,7 @@ impl FromStr for ConnectionString {
             if parts.iter().any(|(known, _)| known.eq_ignore_ascii_case(name)) {
                 return Err(refusal("a part of it appears twice"));
             }
-            parts.push((name.to_owned(), value.to_owned()));
+            parts.push((name.to_owned(), Secret::new(value)));
         }
         let mut take = |name: &str| {
             let at = parts.iter().position(|(known, _)| known.eq_ignore_ascii_case(name))?;
@@ -78,8 +78,9 @@ impl FromStr for ConnectionString {
         let endpoint =
             take("AccountEndpoint").ok_or_else(|| refusal("AccountEndpoint is missing"))?;
         let key = take("AccountKey").ok_or_else(|| refusal("AccountKey is missing"))?;
-        let key = AccountKey::from_base64(&key).map_err(|error| refusal(&error.to_string()))?;
-        Ok(Self { endpoint: parse_endpoint(&endpoint)?, key, other: parts })
+        let key = AccountKey::from_base64(key.expose_secret())
+            .map_err(|error| refusal(&error.to_string()))?;
+        Ok(Self { endpoint: parse_endpoint(endpoint.expose_secret())?, key, other: parts })
     }
 }
 
@@ -97,12 +98,6 @@ fn refusal(why: &str) -> Error {
         "the connection string is not valid: {why}; expected AccountEndpoint=https://…;AccountKey=…;"
     );
     Error::new(ErrorKind::ConnectionString, message)
-}
-
-impl fmt::Debug for ConnectionString {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ConnectionString").field("endpoint", &self.endpoint).finish_non_exhaustive()
-    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@
 //! | partition keys and where they fall | [`PartitionKeyDefinition`], [`RoutingMap`] |
 //! | what a request is about | [`RequestPath`], [`ResourceType`], [`OperationType`] |
 //! | what an answer means | [`CosmosStatus`], [`headers::ResponseHeaders`] |
-//! | who may ask | [`AccountKey`], [`AuthorizationToken`], [`ConnectionString`] |
+//! | who may ask | [`AccountKey`], [`AuthorizationToken`], [`ConnectionString`], [`Secret`] |
 //! | what a session has seen | [`SessionToken`] |
 //! | bodies | [`AccountProperties`], [`ContainerProperties`], [`Feed`], [`QueryRequest`], [`PatchDocument`] |
 
@@ -47,6 +47,7 @@ mod region;
 pub mod regions;
 mod resource;
 mod routing_map;
+mod secret;
 mod session;
 mod status;
 mod text;
@@ -89,6 +90,7 @@ pub use resource::{
     ResourceLink, ResourceType, Rid, check_id,
 };
 pub use routing_map::{RoutedRange, RoutingMap, RoutingMapError};
+pub use secret::Secret;
 pub use session::{PartitionSessionToken, SessionToken, VectorSessionToken};
 pub use status::CosmosStatus;
 pub use throughput::ThroughputProperties;

@@ -37,7 +37,7 @@ impl Credential {
     /// The token cannot be sent as a header.
     pub fn resource_token(token: &str) -> Result<Self, sidereal_protocol::Error> {
         let signature = token.rsplit_once("sig=").map_or(token, |(_, signature)| signature);
-        let token = AuthorizationToken::Resource { signature: signature.to_owned() };
+        let token = AuthorizationToken::Resource { signature: signature.into() };
         token.header_value().map(Self::Resource)
     }
 }
@@ -201,7 +201,7 @@ impl TokenCache {
             failed("the credential gave no token: check its identity and its permissions")
                 .caused_by(SourceFailure(error))
         })?;
-        let header = AuthorizationToken::Entra { access_token: token.secret }
+        let header = AuthorizationToken::Entra { access_token: token.secret.into() }
             .header_value()
             .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
         let cached = CachedToken { header: header.clone(), expires_on: token.expires_on };

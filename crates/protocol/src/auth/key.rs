@@ -1,18 +1,17 @@
 //! Account keys, and the signature of a request.
 
-use std::fmt;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hmac::{Hmac, Mac};
 use http::{HeaderValue, Method};
 use sha2::Sha256;
 use subtle::ConstantTimeEq;
+use zeroize::Zeroizing;
 
 use super::token::{AuthorizationError, AuthorizationToken};
 use crate::error::{Error, ErrorKind, Result};
 use crate::resource::{RequestPath, ResourceType};
-use crate::text::Text;
+use crate::secret::Secret;
 
 /// The token up to its signature, in the encoding it travels in.
 const ENCODED_PREFIX: &str = "type%3Dmaster%26ver%3D1.0%26sig%3D";
@@ -23,10 +22,10 @@ const SIGNATURE_LENGTH: usize = 44;
 /// The key of an account.
 ///
 /// The key schedule of the HMAC is prepared once; signing clones it.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AccountKey {
     schedule: Hmac<Sha256>,
-    text: Text,
+    text: Secret,
 }
 
 /// What the signature of a request covers.
@@ -87,17 +86,17 @@ impl AccountKey {
                 "the account key is not valid base64: copy it whole, with its trailing =",
             )
         };
-        let bytes = STANDARD.decode(text.trim()).map_err(|_| refuse())?;
+        let bytes = STANDARD.decode(text.trim()).map(Zeroizing::new).map_err(|_| refuse())?;
         if bytes.is_empty() {
             return Err(Error::new(ErrorKind::Authorization, "the account key is empty"));
         }
         let schedule = Hmac::new_from_slice(&bytes).map_err(|_| refuse())?;
-        Ok(Self { schedule, text: Text::from(text.trim()) })
+        Ok(Self { schedule, text: Secret::new(text.trim()) })
     }
 
-    /// The key's text, for handing it on; never print it.
+    /// The key's text, for handing it on. Never log it.
     pub fn expose_secret(&self) -> &str {
-        &self.text
+        self.text.expose_secret()
     }
 
     /// The value of the authorization header for a request, marked as sensitive.
@@ -124,18 +123,20 @@ impl AccountKey {
     pub fn token(&self, request: &SignedRequest<'_>) -> AuthorizationToken {
         let mut signature = [0; SIGNATURE_LENGTH];
         let signature = self.signature(request, &mut signature);
-        AuthorizationToken::Key { signature: String::from_utf8_lossy(signature).into_owned() }
+        AuthorizationToken::Key {
+            signature: String::from_utf8_lossy(signature).into_owned().into(),
+        }
     }
 
     /// Whether a signature was made for this request with this key, in constant time.
     pub fn verify(
         &self,
         request: &SignedRequest<'_>,
-        signature: &str,
+        signature: &Secret,
     ) -> Result<(), AuthorizationError> {
         let mut expected = [0; SIGNATURE_LENGTH];
         let expected = self.signature(request, &mut expected);
-        match bool::from(expected.ct_eq(signature.as_bytes())) {
+        match bool::from(expected.ct_eq(signature.expose_secret().as_bytes())) {
             true => Ok(()),
             false => Err(AuthorizationError::WrongSignature),
         }
@@ -159,17 +160,11 @@ impl AccountKey {
 /// Two keys are equal if their texts are, compared in constant time.
 impl PartialEq for AccountKey {
     fn eq(&self, other: &Self) -> bool {
-        self.text.as_bytes().ct_eq(other.text.as_bytes()).into()
+        self.text == other.text
     }
 }
 
 impl Eq for AccountKey {}
-
-impl fmt::Debug for AccountKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AccountKey(…)")
-    }
-}
 
 impl RequestPath {
     /// What is signed for a request of this path; `link` is its [`signed_link`](Self::signed_link).
@@ -224,8 +219,8 @@ mod tests {
         assert_eq!(key.verify(&request, &signature), Ok(()));
         let other = SignedRequest { link: "dbs/todolist", ..request };
         assert_eq!(key.verify(&other, &signature), Err(AuthorizationError::WrongSignature));
-        assert!(key.verify(&request, "").is_err());
-        assert!(key.verify(&request, &signature[1..]).is_err());
+        assert!(key.verify(&request, &Secret::default()).is_err());
+        assert!(key.verify(&request, &Secret::new(&signature.expose_secret()[1..])).is_err());
     }
 
     #[test]

@@ -10,28 +10,29 @@ use percent_encoding::percent_decode_str;
 
 use crate::date::HttpDate;
 use crate::error::{Error, ErrorKind, Result};
+use crate::secret::Secret;
 use crate::status::CosmosStatus;
 
 /// How far the date of a request may be from the server's clock, either way.
 pub const DATE_WINDOW: Duration = Duration::from_secs(15 * 60);
 
 /// What the authorization header of a request carries.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthorizationToken {
     /// `type=master`: the request signed with an account key.
     Key {
         /// The signature, in base64.
-        signature: String,
+        signature: Secret,
     },
     /// `type=aad`: an access token of Entra ID.
     Entra {
         /// The access token.
-        access_token: String,
+        access_token: Secret,
     },
     /// `type=resource`: a token the service made for one user and resource.
     Resource {
         /// The signature, as the service made it.
-        signature: String,
+        signature: Secret,
     },
 }
 
@@ -44,7 +45,7 @@ impl AuthorizationToken {
             Self::Resource { signature } => ("resource", "1", signature),
         };
         let mut header = format!("type%3D{kind}%26ver%3D{version}%26sig%3D");
-        for byte in signature.bytes() {
+        for byte in signature.expose_secret().bytes() {
             match byte {
                 b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
                     header.push(char::from(byte));
@@ -80,27 +81,17 @@ impl AuthorizationToken {
                 Err(AuthorizationError::Malformed)
             }
         };
-        let (kind, _version, signature) = (field("type")?, field("ver")?, field("sig")?.to_owned());
+        let (kind, _version, signature) = (field("type")?, field("ver")?, field("sig")?);
         if signature.is_empty() {
             return Err(AuthorizationError::Malformed);
         }
+        let signature = Secret::from(signature);
         match kind.to_ascii_lowercase().as_str() {
             "master" => Ok(Self::Key { signature }),
             "aad" => Ok(Self::Entra { access_token: signature }),
             "resource" => Ok(Self::Resource { signature }),
             _ => Err(AuthorizationError::Malformed),
         }
-    }
-}
-
-/// Shows the kind of token, not the token.
-impl fmt::Debug for AuthorizationToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Key { .. } => "Key(…)",
-            Self::Entra { .. } => "Entra(…)",
-            Self::Resource { .. } => "Resource(…)",
-        })
     }
 }
 
@@ -170,9 +161,9 @@ mod tests {
 
     fn all() -> [AuthorizationToken; 3] {
         [
-            AuthorizationToken::Key { signature: "c09P+/==".to_owned() },
-            AuthorizationToken::Entra { access_token: "eyJ0.eyJh.x-_".to_owned() },
-            AuthorizationToken::Resource { signature: "abc=;def=;".to_owned() },
+            AuthorizationToken::Key { signature: "c09P+/==".into() },
+            AuthorizationToken::Entra { access_token: "eyJ0.eyJh.x-_".into() },
+            AuthorizationToken::Resource { signature: "abc=;def=;".into() },
         ]
     }
 
@@ -186,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_token_is_read_encoded_or_not() {
-        let key = AuthorizationToken::Key { signature: "c09P+/==".to_owned() };
+        let key = AuthorizationToken::Key { signature: "c09P+/==".into() };
         for header in [
             "type=master&ver=1.0&sig=c09P+/==",
             "type%3dmaster%26ver%3d1.0%26sig%3dc09P%2b%2f%3d%3d",
@@ -235,7 +226,9 @@ mod tests {
     #[test]
     fn no_token_is_ever_shown() {
         for token in all() {
-            assert!(format!("{token:?}").ends_with("(…)"));
+            let shown = format!("{token:?}");
+            assert!(shown.contains(Secret::REDACTED), "{shown}");
+            assert!(!["c09P", "eyJ0", "abc"].iter().any(|text| shown.contains(text)), "{shown}");
         }
     }
 }
