@@ -136,7 +136,7 @@ pub fn patch(data: &[u8]) {
     if let Ok(patch) = PatchDocument::from_json(data) {
         let json = serde_json::to_vec(&patch).expect("a patch has a JSON form");
         let again = PatchDocument::from_json(&json).expect("a printed patch is a patch");
-        assert_eq!(again.is_repeatable(), patch.is_repeatable());
+        assert_eq!(again.is_idempotent(), patch.is_idempotent());
         assert_eq!(again, patch);
     }
 }

@@ -21,21 +21,21 @@ use syn::{DeriveInput, parse_macro_input};
 /// use sidereal_driver::CosmosOptions;
 /// use std::time::Duration;
 ///
-/// /// How long to wait, and for whom.
+/// /// Timeouts of a request.
 /// #[derive(Clone, Debug, CosmosOptions)]
 /// #[options(layers(runtime, account))]
-/// pub struct PatienceOptions {
-///     /// The longest wait for one answer.
-///     #[option(env = "AZURE_COSMOS_PATIENCE_MS", default = Duration::from_secs(5))]
-///     pub patience: Option<Duration>,
+/// pub struct TimeoutOptions {
+///     /// The longest wait for one response.
+///     #[option(env = "AZURE_COSMOS_RESPONSE_TIMEOUT_MS", default = Duration::from_secs(5))]
+///     pub response_timeout: Option<Duration>,
 /// }
 ///
-/// let environment = PatienceOptions::from_lookup(|_| Some("250".into()))?;
-/// let runtime = PatienceOptions::default();
-/// let account = PatienceOptions::default().with_patience(Duration::from_secs(1));
+/// let environment = TimeoutOptions::from_lookup(|_| Some("250".into()))?;
+/// let runtime = TimeoutOptions::default();
+/// let account = TimeoutOptions::default().with_response_timeout(Duration::from_secs(1));
 ///
-/// let view = PatienceOptionsView::new(&environment, &runtime, &account);
-/// assert_eq!(view.patience(), Duration::from_secs(1));
+/// let view = TimeoutOptionsView::new(&environment, &runtime, &account);
+/// assert_eq!(view.response_timeout(), Duration::from_secs(1));
 /// # Ok::<(), sidereal_driver::options::EnvironmentError>(())
 /// ```
 ///

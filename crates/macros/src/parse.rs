@@ -1,6 +1,6 @@
-//! Attributes to a [`Group`]: the only module that reads syntax, and the only one that can refuse it.
+//! Attributes to a [`Group`]: the only module that parses syntax, and the only one that can reject it.
 //!
-//! Every refusal points at the offending tokens and says what to write instead. All problems of a
+//! Every error points at the offending tokens and says what to write instead. All problems of a
 //! struct are reported in one go.
 
 use std::collections::HashMap;

@@ -11,7 +11,7 @@ use std::fmt;
 /// The result of parsing or building a value of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// A value that was refused, and why.
+/// A value that was rejected, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     kind: ErrorKind,

@@ -1,4 +1,4 @@
-//! The closed lists of words a caller can choose from: consistency, priority, indexing.
+//! The enumerations a caller can choose from: consistency, priority, indexing.
 //!
 //! Only the words and their order. Which of them an account allows, and what a read then does, is
 //! decided where requests are made.
@@ -20,9 +20,9 @@ wire_enum! {
         BoundedStaleness = "BoundedStaleness",
         /// A session reads its own writes.
         Session = "Session",
-        /// Reads never see writes out of order.
+        /// Consistent prefix: reads never see writes out of order.
         ConsistentPrefix = "ConsistentPrefix",
-        /// Reads converge, some time.
+        /// Reads converge eventually.
         Eventual = "Eventual",
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Nothing here performs I/O, reads a clock or waits. Parsing never panics, whatever the input;
 //! what is refused is refused with a sentence that says what was expected. Decisions (where to
-//! send a request, when to repeat it, what to answer) belong to the crates that use these words.
+//! send a request, when to retry it, how to respond) belong to the crates that use these words.
 //!
 //! ```
 //! use sidereal_protocol::{PartitionKey, PartitionKeyDefinition, PartitionKeyRange, RoutingMap};
@@ -17,8 +17,8 @@
 //!
 //! // One user's orders are in one range; the header says which key is meant.
 //! let key = PartitionKey::from(("contoso", 42));
-//! let place = definition.effective_key(&key)?;
-//! assert!(map.at(&place).range().contains(&place));
+//! let effective = definition.effective_key(&key)?;
+//! assert!(map.at(&effective).range().contains(&effective));
 //! assert_eq!(key.to_header(), r#"["contoso",42]"#);
 //! # Ok(())
 //! # }
@@ -26,11 +26,11 @@
 //!
 //! | to learn about | start at |
 //! |---|---|
-//! | partition keys and where they fall | [`PartitionKeyDefinition`], [`RoutingMap`] |
+//! | partition keys, their hashing and routing | [`PartitionKeyDefinition`], [`RoutingMap`] |
 //! | what a request is about | [`RequestPath`], [`ResourceType`], [`OperationType`] |
-//! | what an answer means | [`CosmosStatus`], [`headers::ResponseHeaders`] |
+//! | what a response means | [`CosmosStatus`], [`headers::ResponseHeaders`] |
 //! | who may ask | [`AccountKey`], [`AuthorizationToken`], [`ConnectionString`], [`Secret`] |
-//! | what a session has seen | [`SessionToken`] |
+//! | session consistency | [`SessionToken`] |
 //! | bodies | [`AccountProperties`], [`ContainerProperties`], [`Feed`], [`QueryRequest`], [`PatchDocument`] |
 
 mod auth;
@@ -86,7 +86,7 @@ pub use query::{
 };
 pub use region::RegionName;
 pub use resource::{
-    Addressing, MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, OperationType, Repeatability, RequestPath,
+    Addressing, Idempotency, MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, OperationType, RequestPath,
     ResourceLink, ResourceType, Rid, check_id,
 };
 pub use routing_map::{RoutedRange, RoutingMap, RoutingMapError};

@@ -1,4 +1,4 @@
-//! Region names: text from people and from the service that means the same place.
+//! Region names: text from people and from the service that names the same region.
 //!
 //! The service writes `West US 2`, host names say `westus2`, people write either. Two names are
 //! equal when they agree without spaces and without case; each is displayed as it was given. The

@@ -2,7 +2,7 @@
 //!
 //! Built from the entries the service lists, and brought up to date with the entries it lists
 //! since. A map that exists is whole: its ranges lie end to end over the key space. When to ask
-//! the service, and what to do while it answers with half a split, is the driver's business.
+//! the service, and what to do while it answers with half a split, is the driver's decision.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt;
@@ -96,10 +96,10 @@ impl RoutingMap {
         &self.ranges
     }
 
-    /// The range that serves a place.
-    pub fn at(&self, place: &EffectivePartitionKey) -> &Arc<RoutedRange> {
-        // The first range begins at the beginning, so at least one begins at or before any place.
-        let after = self.ranges.partition_point(|range| range.range.min() <= place);
+    /// The range that serves an effective partition key.
+    pub fn at(&self, key: &EffectivePartitionKey) -> &Arc<RoutedRange> {
+        // The first range begins at the beginning, so at least one begins at or before any key.
+        let after = self.ranges.partition_point(|range| range.range.min() <= key);
         &self.ranges[after.saturating_sub(1)]
     }
 
@@ -161,7 +161,7 @@ fn check_tiling(ranges: &[Arc<RoutedRange>]) -> Result<(), RoutingMapError> {
 pub enum RoutingMapError {
     /// No range begins where the last one ends.
     Gap {
-        /// The first place that is not served.
+        /// The first effective partition key that is not served.
         at: EffectivePartitionKey,
     },
     /// A range begins before the last one ends.
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_a_range_and_a_prefix_are_looked_up() {
+    fn a_key_a_range_and_a_prefix_are_looked_up() {
         let map = RoutingMap::build([
             entry(0, "", "10", &[]),
             entry(1, "10", "20", &[]),

@@ -1,4 +1,4 @@
-//! Aggregates: how values of many rows become one.
+//! Aggregate functions and their accumulators; partial results of partitions are merged here too.
 //!
 //! Undefined values never count. What cannot be aggregated (a string in a sum, an object in a
 //! minimum) makes the whole result undefined rather than being passed over.
@@ -43,10 +43,10 @@ pub(crate) fn start(kind: AggregateType) -> Accumulator {
     }
 }
 
-/// An aggregate under way.
+/// The accumulator of an aggregate.
 #[derive(Clone, Debug)]
 pub(crate) enum Accumulator {
-    /// The sum is gone once something that is no number went into it.
+    /// `None` once a value that is no number was added: the result is undefined.
     Average {
         sum: Option<f64>,
         count: u64,
@@ -79,7 +79,7 @@ pub(crate) enum Extreme {
 }
 
 impl Accumulator {
-    /// Takes in the value of one row.
+    /// Accumulates the value of one row.
     pub(crate) fn add(&mut self, value: Datum<'_>) {
         if value.is_undefined() {
             return;
@@ -129,7 +129,7 @@ impl Accumulator {
         }
     }
 
-    /// Takes in what another partition made of its rows, as the rewritten query reports it: a
+    /// Merges the partial aggregate of another partition, as the rewritten query reports it: a
     /// member `item`, for `MIN` and `MAX` also `item2` with the count of the values.
     pub(crate) fn merge(&mut self, partial: &Value) {
         let item = partial.get("item");
@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// Merges what partitions report of an aggregate.
+    /// Merges the partial aggregates of partitions.
     fn merged(kind: AggregateType, partials: &[Value]) -> Option<Value> {
         let mut accumulator = start(kind);
         partials.iter().for_each(|partial| accumulator.merge(partial));

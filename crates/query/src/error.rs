@@ -26,7 +26,7 @@ pub struct SyntaxError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SyntaxErrorKind {
-    /// A token where the grammar has no place for it.
+    /// An unexpected token.
     Unexpected,
     /// Text that is no token: a stray character, an unfinished string, a number out of range.
     BadToken,
@@ -35,7 +35,7 @@ pub enum SyntaxErrorKind {
 }
 
 impl SyntaxError {
-    /// The answer the service gives for this error.
+    /// The service's response for this error.
     pub fn to_service_error(&self) -> ServiceError {
         let message = match self.kind {
             SyntaxErrorKind::Unexpected | SyntaxErrorKind::BadToken if self.near.is_empty() => {
@@ -115,7 +115,7 @@ pub enum CompileError {
 }
 
 impl CompileError {
-    /// The answer the service gives for this error.
+    /// The service's response for this error.
     pub fn to_service_error(&self) -> ServiceError {
         let code = match self {
             Self::UnknownIdentifier(_) => "SC2001",
@@ -135,7 +135,7 @@ impl CompileError {
     }
 }
 
-/// A query that cannot be used: one of the two stages before running refused it.
+/// A query that does not compile: parsing or name resolution rejected it.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 pub enum QueryError {
     /// The text is not Cosmos SQL.
@@ -147,7 +147,7 @@ pub enum QueryError {
 }
 
 impl QueryError {
-    /// The answer the service gives for this error.
+    /// The service's response for this error.
     pub fn to_service_error(&self) -> ServiceError {
         match self {
             Self::Syntax(error) => error.to_service_error(),
@@ -195,7 +195,7 @@ pub enum PlanError {
 }
 
 impl PlanError {
-    /// The answer the service gives for this error.
+    /// The service's response for this error.
     pub fn to_service_error(&self) -> ServiceError {
         match self {
             Self::Query(error) => error.to_service_error(),

@@ -386,7 +386,7 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
     }
     let pair = text.is_char_boundary(6).then(|| unit(6)).flatten().map(|low| [high, low]);
     let decoded = pair.and_then(|units| char::decode_utf16(units).next()?.ok());
-    // Half a pair has no place in a Rust string; the replacement character marks the spot.
+    // A lone surrogate is not valid in a Rust string; U+FFFD replaces it, as in WTF-8 decoders.
     Some(decoded.map_or((char::REPLACEMENT_CHARACTER, 6), |whole| (whole, 12)))
 }
 

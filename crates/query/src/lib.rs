@@ -3,8 +3,8 @@
 //! - [`parse`] reads text into a [`tree`]; `Display` writes a tree back as text.
 //! - [`Program`] is a query ready to run over the documents of one partition, [`Condition`] a
 //!   filter on a single document.
-//! - [`plan()`](plan::plan) says how a query that spans partitions is asked and put together.
-//! - [`Merge`](merge::Merge) puts the answers together.
+//! - [`plan()`](plan::plan) says how a query that spans partitions is split up and merged.
+//! - [`Merge`](merge::Merge) merges the partitions' results.
 //! - [`order`] compares values of any types.
 //!
 //! ```

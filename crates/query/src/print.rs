@@ -158,7 +158,7 @@ impl Display for Expr {
             Self::Exists(query) => write!(f, "EXISTS({query})"),
             Self::ArrayOf(query) => write!(f, "ARRAY({query})"),
             Self::Subquery(query) => write!(f, "({query})"),
-            // A client puts text in this place, which may hold an OR.
+            // A client substitutes text here, which may hold an OR.
             Self::ResumeFilter => write!(f, "({RESUME_FILTER})"),
         }
     }
@@ -176,7 +176,7 @@ impl Display for Literal {
     }
 }
 
-/// Writes an operand, in parentheses if it binds more loosely than its place allows.
+/// Writes an operand, in parentheses if it binds more loosely than its context allows.
 fn operand(f: &mut Formatter<'_>, expression: &Expr, loosest: Precedence) -> fmt::Result {
     if expression.precedence() < loosest { write!(f, "({expression})") } else { expression.fmt(f) }
 }

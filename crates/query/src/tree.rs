@@ -222,8 +222,8 @@ pub enum Expr {
     ArrayOf(Box<Query>),
     /// `(SELECT …)`
     Subquery(Box<Query>),
-    /// The place in a rewritten `ORDER BY` query where a client puts its resume filter; true until
-    /// it does.
+    /// The placeholder in a rewritten `ORDER BY` query for a client's resume filter; true until it
+    /// is substituted.
     ResumeFilter,
 }
 

@@ -58,15 +58,15 @@ impl BatchOperation {
         }
     }
 
-    /// Whether doing it twice leaves the data as doing it once would; see
-    /// [`PatchDocument::is_repeatable`] for patches.
-    pub fn is_repeatable(&self) -> bool {
+    /// Whether it is idempotent: applied twice, it leaves the data as applied once; see
+    /// [`PatchDocument::is_idempotent`] for patches.
+    pub fn is_idempotent(&self) -> bool {
         match self.operation_type {
             BatchOperationType::Patch => self
                 .resource_body
                 .as_ref()
                 .and_then(|body| PatchDocument::from_json(body.get().as_bytes()).ok())
-                .is_some_and(|patch| patch.is_repeatable()),
+                .is_some_and(|patch| patch.is_idempotent()),
             BatchOperationType::Create
             | BatchOperationType::Upsert
             | BatchOperationType::Replace
@@ -213,16 +213,16 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_is_repeatable_unless_a_patch_in_it_is_not() {
+    fn a_batch_is_idempotent_unless_a_patch_in_it_is_not() {
         let operation = |op: &str| {
             let body = json!([{"operationType": "Patch", "id": "1",
                 "resourceBody": {"operations": [{"op": op, "path": "/a", "value": 1}]}}]);
             parse_batch(body.to_string().as_bytes()).unwrap().remove(0)
         };
-        assert!(operation("set").is_repeatable());
-        assert!(!operation("incr").is_repeatable());
-        assert!(BatchOperation::new(BatchOperationType::Delete).is_repeatable());
-        assert!(!BatchOperation::new(BatchOperationType::Patch).is_repeatable());
+        assert!(operation("set").is_idempotent());
+        assert!(!operation("incr").is_idempotent());
+        assert!(BatchOperation::new(BatchOperationType::Delete).is_idempotent());
+        assert!(!BatchOperation::new(BatchOperationType::Patch).is_idempotent());
     }
 
     #[test]

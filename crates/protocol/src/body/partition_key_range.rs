@@ -13,9 +13,9 @@ use crate::wire::{null_as_default, wire_enum};
 pub struct PartitionKeyRange {
     /// The id.
     pub id: PartitionKeyRangeId,
-    /// The first place inside.
+    /// The inclusive lower bound of its effective partition keys.
     pub min_inclusive: EffectivePartitionKey,
-    /// The first place beyond.
+    /// The exclusive upper bound of its effective partition keys.
     pub max_exclusive: EffectivePartitionKey,
     /// Whether it serves requests.
     #[serde(default)]

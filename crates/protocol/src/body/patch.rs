@@ -1,7 +1,6 @@
 //! Patch documents: a list of changes to parts of an item.
 //!
-//! What each change is and whether repeating it does harm; applying it to a document is the
-//! server's business.
+//! What each change is and whether it is idempotent; applying it to a document is the server's part.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Number, Value};
@@ -113,16 +112,16 @@ impl PatchDocument {
         Ok(())
     }
 
-    /// Whether applying the patch again leaves the item as applying it once would.
+    /// Whether the patch is idempotent: applied twice, it leaves the item as applied once.
     ///
-    /// It does if each operation is repeatable and none reaches into what another writes: after
+    /// It is if each operation is idempotent and none reaches into what another writes: after
     /// `set /a`, a `remove /a/b` finds something else the second time.
-    pub fn is_repeatable(&self) -> bool {
+    pub fn is_idempotent(&self) -> bool {
         let paths: Vec<_> = self.operations.iter().flat_map(PatchOperation::paths).collect();
         let nested = |outer: &str, inner: &str| {
             inner.strip_prefix(outer).is_some_and(|rest| rest.starts_with('/'))
         };
-        self.operations.iter().all(PatchOperation::is_repeatable)
+        self.operations.iter().all(PatchOperation::is_idempotent)
             && !paths.iter().any(|outer| paths.iter().any(|inner| nested(outer, inner)))
     }
 }
@@ -149,12 +148,12 @@ impl PatchOperation {
         std::iter::once(self.path()).chain(from)
     }
 
-    /// Whether doing it twice leaves the item as doing it once would.
+    /// Whether the operation is idempotent.
     ///
-    /// What counts up, appends or moves does not. Adding to or removing from a place in an array
-    /// shifts its neighbours; a name that is no number can only be a property, and those are set
+    /// Increments, appends and moves are not. Inserting at or removing from an array index
+    /// shifts the elements after it; a name that is no number can only be a property, and those are set
     /// and removed once and for all.
-    pub fn is_repeatable(&self) -> bool {
+    pub fn is_idempotent(&self) -> bool {
         let last = self.path().rsplit('/').next().unwrap_or_default();
         let appends = last == "-";
         let may_shift = appends || last.bytes().all(|byte| byte.is_ascii_digit());
@@ -211,7 +210,7 @@ mod tests {
             json!({"op": "remove", "path": "/list/0"}),
             json!({"op": "move", "from": "/a", "path": "/b"}),
         ] {
-            assert!(!patch(json!([harmful])).is_repeatable(), "{harmful}");
+            assert!(!patch(json!([harmful])).is_idempotent(), "{harmful}");
         }
         for harmless in [
             json!({"op": "set", "path": "/v", "value": 1}),
@@ -220,7 +219,7 @@ mod tests {
             json!({"op": "add", "path": "/a/name", "value": 1}),
             json!({"op": "remove", "path": "/a/name"}),
         ] {
-            assert!(patch(json!([harmless])).is_repeatable(), "{harmless}");
+            assert!(patch(json!([harmless])).is_idempotent(), "{harmless}");
         }
     }
 
@@ -229,11 +228,11 @@ mod tests {
         let nested = patch(
             json!([{"op": "replace", "path": "/a/b", "value": 1}, {"op": "set", "path": "/a", "value": {}}]),
         );
-        assert!(!nested.is_repeatable());
+        assert!(!nested.is_idempotent());
         let siblings = patch(
             json!([{"op": "set", "path": "/a", "value": 1}, {"op": "set", "path": "/ab", "value": 1}]),
         );
-        assert!(siblings.is_repeatable());
+        assert!(siblings.is_idempotent());
     }
 
     #[test]

@@ -36,7 +36,7 @@ names! {
     CLIENT_ID = "x-ms-client-id";
     /// One id per request; echoed in the response.
     ACTIVITY_ID = "x-ms-activity-id";
-    /// One id for all requests of a query.
+    /// The correlation id: one for all requests of a query.
     CORRELATED_ACTIVITY_ID = "x-ms-cosmos-correlated-activityid";
     /// What the client can deal with, as a sum of bits.
     SDK_SUPPORTED_CAPABILITIES = "x-ms-cosmos-sdk-supportedcapabilities";
@@ -50,9 +50,9 @@ names! {
     PARTITION_KEY = "x-ms-documentdb-partitionkey";
     /// The partition range, asked for or answering.
     PARTITION_KEY_RANGE_ID = "x-ms-documentdb-partitionkeyrangeid";
-    /// The first place of a range of keys.
+    /// The inclusive start of a range of effective partition keys.
     START_EPK = "x-ms-start-epk";
-    /// The first place after a range of keys.
+    /// The exclusive end of a range of effective partition keys.
     END_EPK = "x-ms-end-epk";
     /// How the range of keys is given.
     READ_KEY_TYPE = "x-ms-read-key-type";
@@ -64,7 +64,7 @@ names! {
     INTENDED_COLLECTION_RID = "x-ms-cosmos-intended-collection-rid";
 
     // Consistency.
-    /// Progress the session has seen.
+    /// The session token: the LSNs that the session has seen.
     SESSION_TOKEN = "x-ms-session-token";
     /// The consistency of a read.
     CONSISTENCY_LEVEL = "x-ms-consistency-level";
@@ -72,7 +72,7 @@ names! {
     READ_CONSISTENCY_STRATEGY = "x-ms-cosmos-read-consistency-strategy";
 
     // Feeds, queries and change feeds.
-    /// Where the last page ended.
+    /// The continuation token of the last page.
     CONTINUATION = "x-ms-continuation";
     /// The most items of a page; -1 for as many as fit.
     MAX_ITEM_COUNT = "x-ms-max-item-count";
@@ -112,7 +112,7 @@ names! {
     IS_UPSERT = "x-ms-documentdb-is-upsert";
     /// Marks a batch.
     IS_BATCH_REQUEST = "x-ms-cosmos-is-batch-request";
-    /// Whether a batch is done whole or not at all.
+    /// Whether a batch is atomic.
     BATCH_ATOMIC = "x-ms-cosmos-batch-atomic";
     /// Whether a batch goes on after a failure.
     BATCH_CONTINUE_ON_ERROR = "x-ms-cosmos-batch-continue-on-error";
@@ -128,7 +128,7 @@ names! {
     PREFER = "prefer";
 
     // Throughput.
-    /// Which requests are throttled first.
+    /// The priority of the request under throttling.
     PRIORITY_LEVEL = "x-ms-cosmos-priority-level";
     /// The share of throughput a request draws on.
     THROUGHPUT_BUCKET = "x-ms-cosmos-throughput-bucket";
@@ -163,7 +163,7 @@ names! {
     /// What the transaction is about.
     RESOURCE_TYPE = "x-ms-cosmos-resource-type";
 
-    // Answers.
+    // Responses.
     /// The charge, in request units.
     REQUEST_CHARGE = "x-ms-request-charge";
     /// Refines the status code.
@@ -174,23 +174,23 @@ names! {
     REQUEST_DURATION_MS = "x-ms-request-duration-ms";
     /// The items of a page.
     ITEM_COUNT = "x-ms-item-count";
-    /// The sequence number of the partition.
+    /// The log sequence number (LSN) of the partition.
     LSN = "lsn";
-    /// The sequence number of the item.
+    /// The LSN of the item's last write.
     ITEM_LSN = "x-ms-item-lsn";
-    /// The region's own sequence number of the partition.
+    /// The local LSN of the partition: the one of the responding region.
     LOCAL_LSN = "x-ms-cosmos-llsn";
-    /// The region's own sequence number of the item.
+    /// The local LSN of the item's last write.
     ITEM_LOCAL_LSN = "x-ms-cosmos-item-llsn";
-    /// What every region has.
+    /// The global committed LSN: every region has applied it.
     GLOBAL_COMMITTED_LSN = "x-ms-global-committed-lsn";
-    /// What a quorum of replicas has.
+    /// The LSN that a quorum of replicas has acknowledged.
     QUORUM_ACKED_LSN = "x-ms-quorum-acked-lsn";
-    /// What a quorum of the region's replicas has.
+    /// The local LSN that a quorum of the region's replicas has acknowledged.
     QUORUM_ACKED_LOCAL_LSN = "x-ms-cosmos-quorum-acked-llsn";
     /// How many regions replicate the partition.
     NUMBER_OF_READ_REGIONS = "x-ms-number-of-read-regions";
-    /// The partition, as the service calls it.
+    /// The service's internal id of the partition.
     INTERNAL_PARTITION_ID = "x-ms-cosmos-internal-partition-id";
     /// The physical partition.
     PHYSICAL_PARTITION_ID = "x-ms-cosmos-physical-partition-id";
@@ -208,11 +208,11 @@ names! {
     SERVICE_VERSION = "x-ms-serviceversion";
     /// The version of the stored form.
     SCHEMA_VERSION = "x-ms-schemaversion";
-    /// What may be used.
+    /// The quota.
     RESOURCE_QUOTA = "x-ms-resource-quota";
-    /// What is used.
+    /// The usage against the quota.
     RESOURCE_USAGE = "x-ms-resource-usage";
-    /// Whether a change of throughput is still under way.
+    /// Whether a change of throughput is still pending.
     OFFER_REPLACE_PENDING = "x-ms-offer-replace-pending";
     /// Which indexes a query used.
     INDEX_UTILIZATION = "x-ms-cosmos-index-utilization";
@@ -226,7 +226,7 @@ names! {
     INDEX_TRANSFORMATION_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";
     /// How far a lazy index is, in percent.
     LAZY_INDEXING_PROGRESS = "x-ms-documentdb-collection-lazy-indexing-progress";
-    /// Whether a deletion by partition key is still under way.
+    /// Whether a delete by partition key is still pending.
     IS_PARTITION_KEY_DELETE_PENDING = "x-ms-cosmos-is-partition-key-delete-pending";
     /// How many replicas a write needs.
     CURRENT_WRITE_QUORUM = "x-ms-current-write-quorum";

@@ -86,7 +86,7 @@ impl<'a> RequestHeaders<'a> {
         range.map(Some).map_err(|error| self.refusal(&names::START_EPK, error))
     }
 
-    /// Progress the session has seen.
+    /// The session token.
     pub fn session_token(&self) -> Result<Option<SessionToken>> {
         self.parsed(&names::SESSION_TOKEN)
     }
@@ -126,7 +126,7 @@ impl<'a> RequestHeaders<'a> {
         Ok(self.text(&names::CHANGE_FEED_WIRE_FORMAT_VERSION)?.is_some())
     }
 
-    /// Where the last page ended.
+    /// The continuation token of the last page.
     pub fn continuation(&self) -> Result<Option<&'a str>> {
         Ok(self.text(&names::CONTINUATION)?.filter(|text| !text.is_empty()))
     }
@@ -178,7 +178,7 @@ impl<'a> RequestHeaders<'a> {
         self.flag(&names::IS_BATCH_REQUEST)
     }
 
-    /// Whether a batch is done whole or not at all.
+    /// Whether the batch is atomic.
     pub fn is_batch_atomic(&self) -> Result<bool> {
         self.flag(&names::BATCH_ATOMIC)
     }
@@ -194,7 +194,7 @@ impl<'a> RequestHeaders<'a> {
         Ok(prefer.split(',').any(|part| part.trim().eq_ignore_ascii_case("return=minimal")))
     }
 
-    /// Whether a write may go to a region that is not the hub.
+    /// Whether tentative writes are allowed: a write in a region that is not the hub.
     pub fn allows_tentative_writes(&self) -> Result<bool> {
         self.flag(&names::ALLOW_TENTATIVE_WRITES)
     }
@@ -209,7 +209,7 @@ impl<'a> RequestHeaders<'a> {
         self.text(&names::INTENDED_COLLECTION_RID)
     }
 
-    /// Which requests are throttled first.
+    /// The priority of the request under throttling.
     pub fn priority_level(&self) -> Result<Option<PriorityLevel>> {
         self.parsed(&names::PRIORITY_LEVEL)
     }

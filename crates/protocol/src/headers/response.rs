@@ -50,7 +50,7 @@ impl<'a> ResponseHeaders<'a> {
         self.parsed(&ETAG)
     }
 
-    /// Where the next page begins; `None` after the last.
+    /// The continuation token of the next page; `None` after the last.
     pub fn continuation(&self) -> Option<&'a str> {
         self.text(&names::CONTINUATION).filter(|text| !text.is_empty())
     }
@@ -75,7 +75,7 @@ impl<'a> ResponseHeaders<'a> {
         self.parsed(&names::PARTITION_KEY_RANGE_ID)
     }
 
-    /// The partition, as the service calls it.
+    /// The service's internal id of the partition.
     pub fn internal_partition_id(&self) -> Option<&'a str> {
         self.text(&names::INTERNAL_PARTITION_ID)
     }
@@ -85,37 +85,37 @@ impl<'a> ResponseHeaders<'a> {
         self.text(&names::PHYSICAL_PARTITION_ID)
     }
 
-    /// The sequence number of the partition; like all of them, negative for none.
+    /// The log sequence number (LSN) of the partition; like every LSN here, negative for none.
     pub fn lsn(&self) -> Option<i64> {
         self.parsed(&names::LSN)
     }
 
-    /// The sequence number of the item.
+    /// The LSN of the item's last write.
     pub fn item_lsn(&self) -> Option<i64> {
         self.parsed(&names::ITEM_LSN)
     }
 
-    /// The region's own sequence number of the partition.
+    /// The local LSN of the partition: the one of the responding region.
     pub fn local_lsn(&self) -> Option<i64> {
         self.parsed(&names::LOCAL_LSN)
     }
 
-    /// The region's own sequence number of the item.
+    /// The local LSN of the item's last write.
     pub fn item_local_lsn(&self) -> Option<i64> {
         self.parsed(&names::ITEM_LOCAL_LSN)
     }
 
-    /// What every region has.
+    /// The global committed LSN: every region has applied it.
     pub fn global_committed_lsn(&self) -> Option<i64> {
         self.parsed(&names::GLOBAL_COMMITTED_LSN)
     }
 
-    /// What a quorum of replicas has.
+    /// The LSN that a quorum of replicas has acknowledged.
     pub fn quorum_acked_lsn(&self) -> Option<i64> {
         self.parsed(&names::QUORUM_ACKED_LSN)
     }
 
-    /// What a quorum of the region's replicas has.
+    /// The local LSN that a quorum of the region's replicas has acknowledged.
     pub fn quorum_acked_local_lsn(&self) -> Option<i64> {
         self.parsed(&names::QUORUM_ACKED_LOCAL_LSN)
     }
@@ -135,17 +135,17 @@ impl<'a> ResponseHeaders<'a> {
         self.text(&names::OWNER_ID)
     }
 
-    /// Whether a change of throughput is still under way.
+    /// Whether a change of throughput is still pending.
     pub fn is_offer_replace_pending(&self) -> bool {
         self.flag(&names::OFFER_REPLACE_PENDING)
     }
 
-    /// Whether a deletion by partition key is still under way.
+    /// Whether a delete by partition key is still pending.
     pub fn is_partition_key_delete_pending(&self) -> bool {
         self.flag(&names::IS_PARTITION_KEY_DELETE_PENDING)
     }
 
-    /// Whether the write may still lose to another region's.
+    /// Whether the write is tentative: conflict resolution may still discard it.
     pub fn has_tentative_writes(&self) -> bool {
         self.flag(&names::ALLOW_TENTATIVE_WRITES)
     }

@@ -1,4 +1,4 @@
-//! Effective partition keys: where a key falls in the ordered key space of a container.
+//! Effective partition keys (EPK): points of a container's ordered, hashed key space.
 //!
 //! The value and its order. How a key is turned into one is in `hash`.
 
@@ -14,7 +14,7 @@ use crate::wire::serde_as_text;
 /// Room for the three levels of a hierarchical key; only version 1 keys of long strings exceed it.
 const INLINE: usize = 48;
 
-/// A place in the key space, compared byte by byte.
+/// A partition key after hashing: a point of the key space, in lexicographic byte order.
 ///
 /// Trailing zero bytes do not count, because boundaries of hierarchical containers appear with and
 /// without them; they are kept for printing. `Display` and `FromStr` are upper-case hexadecimal.
@@ -63,7 +63,7 @@ impl EffectivePartitionKey {
         &bytes[..end]
     }
 
-    /// The first place after this one, which makes a half-open range of a single key.
+    /// The least effective partition key greater than this one, which makes a half-open range of a single key.
     ///
     /// Hashed keys of version 2 are fixed-width numbers, one level after the other, and are
     /// counted up at full width; a version 1 key ends in its own terminator and is counted up as
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_successor_of_the_last_place_is_the_end() {
+    fn the_successor_of_the_last_key_is_the_end() {
         let flat = PartitionKeyDefinition::new(["/pk"]).unwrap();
         assert_eq!(key(&"FF".repeat(16)).successor(&flat), EffectivePartitionKey::MAX);
     }

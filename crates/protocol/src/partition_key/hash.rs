@@ -1,8 +1,8 @@
 //! How a partition key becomes an effective partition key.
 //!
 //! Version 2 hashes to 128 bits; a hierarchical key is the hashes of its levels one after the
-//! other, so a prefix of it names a range. Version 1 hashes to 32 bits, written as a number that
-//! sorts, followed by the components themselves in a form that sorts.
+//! other, so a prefix of it names a range. Version 1 hashes to 32 bits, followed by the components
+//! themselves, both in an order-preserving encoding: comparing bytes compares values.
 
 use super::definition::{PartitionKeyDefinition, PartitionKeyKind, PartitionKeyVersion};
 use super::effective::EffectivePartitionKey;
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 /// Strings enter the version 1 hash with at most this many UTF-16 units.
 const V1_LONGEST_STRING: usize = 100;
 
-/// The byte each component begins with, in the hash and in the sortable form.
+/// The byte each component begins with, in the hash and in the order-preserving encoding: its type tag.
 mod tag {
     use super::PartitionKeyValue;
 
@@ -35,10 +35,10 @@ mod tag {
 }
 
 impl PartitionKeyDefinition {
-    /// Where a full key falls.
+    /// The effective partition key of a complete key.
     ///
     /// Refuses a key with fewer or more components than the definition has paths; a prefix of a
-    /// hierarchical key has no single place, see [`effective_range`](Self::effective_range).
+    /// hierarchical key has no single effective key, see [`effective_range`](Self::effective_range).
     pub fn effective_key(&self, key: &PartitionKey) -> Result<EffectivePartitionKey> {
         let (given, expected) = (key.components().len(), self.paths().len());
         if given != expected {
@@ -47,24 +47,24 @@ impl PartitionKeyDefinition {
             );
             return Err(Error::new(ErrorKind::PartitionKey, message));
         }
-        Ok(self.place(key.components()))
+        Ok(self.hash(key.components()))
     }
 
-    /// The range of places a key stands for: one place for a full key, every key below it for a
+    /// The range of effective partition keys that a key covers: one for a full key, every key below it for a
     /// prefix of a hierarchical key.
     pub fn effective_range(&self, key: &PartitionKey) -> Result<EffectivePartitionKeyRange> {
         if !self.is_hierarchical() || key.components().len() >= self.paths().len() {
-            let place = self.effective_key(key)?;
-            let next = place.successor(self);
-            return EffectivePartitionKeyRange::new(place, next);
+            let only = self.effective_key(key)?;
+            let next = only.successor(self);
+            return EffectivePartitionKeyRange::new(only, next);
         }
-        let start = self.place(key.components());
+        let start = self.hash(key.components());
         // No hash begins with 0xFF: the two highest bits are cleared.
         let end = [start.as_bytes(), &[0xFF]].concat();
         EffectivePartitionKeyRange::new(start, EffectivePartitionKey::from_bytes(&end))
     }
 
-    fn place(&self, components: &[PartitionKeyValue]) -> EffectivePartitionKey {
+    fn hash(&self, components: &[PartitionKeyValue]) -> EffectivePartitionKey {
         match (self.kind(), self.version()) {
             (PartitionKeyKind::Range, _) => sortable(components),
             (PartitionKeyKind::Hash, PartitionKeyVersion::V1) => hashed_v1(components),
@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_with_the_wrong_number_of_components_has_no_place() {
+    fn a_key_with_the_wrong_number_of_components_is_not_hashed() {
         let flat = PartitionKeyDefinition::new(["/a"]).unwrap();
         let deep = PartitionKeyDefinition::new(["/a", "/b"]).unwrap();
         assert!(flat.effective_key(&("x", "y").into()).is_err());

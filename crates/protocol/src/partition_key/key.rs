@@ -17,7 +17,7 @@ use crate::error::{Error, ErrorKind, Result, excerpt};
 /// a key of numbers or shared strings is cloned without allocating.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartitionKey {
-    /// Unused places hold `Undefined`, so that derived equality holds.
+    /// Unused slots hold `Undefined`, so that derived equality holds.
     components: [PartitionKeyValue; MAX_HIERARCHY_LEVELS],
     len: u8,
 }
@@ -29,8 +29,8 @@ impl PartitionKey {
     ) -> Result<Self> {
         let mut key = Self { components: Default::default(), len: 0 };
         for component in components {
-            let place = key.components.get_mut(usize::from(key.len));
-            *place.ok_or_else(|| wrong_count("more than 3"))? = component.into();
+            let slot = key.components.get_mut(usize::from(key.len));
+            *slot.ok_or_else(|| wrong_count("more than 3"))? = component.into();
             key.len += 1;
         }
         if key.len == 0 { Err(wrong_count("no")) } else { Ok(key) }
@@ -48,8 +48,8 @@ impl PartitionKey {
 
     /// The same key with one more level.
     pub fn append(mut self, component: impl Into<PartitionKeyValue>) -> Result<Self> {
-        let place = self.components.get_mut(usize::from(self.len));
-        *place.ok_or_else(|| wrong_count("more than 3"))? = component.into();
+        let slot = self.components.get_mut(usize::from(self.len));
+        *slot.ok_or_else(|| wrong_count("more than 3"))? = component.into();
         self.len += 1;
         Ok(self)
     }
@@ -92,8 +92,8 @@ impl PartitionKeyDefinition {
     /// The partition key of a document: the values at the paths.
     pub fn extract(&self, document: &Value) -> PartitionKey {
         let mut key = PartitionKey { components: Default::default(), len: 0 };
-        for (place, path) in key.components.iter_mut().zip(self.paths()) {
-            *place = path.find(document).map(PartitionKeyValue::from_json).unwrap_or_default();
+        for (slot, path) in key.components.iter_mut().zip(self.paths()) {
+            *slot = path.find(document).map(PartitionKeyValue::from_json).unwrap_or_default();
             key.len += 1;
         }
         key
@@ -202,8 +202,8 @@ impl<'de> Visitor<'de> for Components {
     ) -> std::result::Result<Self::Value, A::Error> {
         let mut key = PartitionKey { components: Default::default(), len: 0 };
         while let Some(component) = sequence.next_element()? {
-            let place = key.components.get_mut(usize::from(key.len));
-            *place.ok_or_else(|| A::Error::custom(wrong_count("more than 3")))? = component;
+            let slot = key.components.get_mut(usize::from(key.len));
+            *slot.ok_or_else(|| A::Error::custom(wrong_count("more than 3")))? = component;
             key.len += 1;
         }
         if key.len == 0 { Err(A::Error::custom(wrong_count("no"))) } else { Ok(key) }

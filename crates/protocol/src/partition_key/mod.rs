@@ -1,8 +1,8 @@
-//! Partition keys: what a container is partitioned by, and where a key falls.
+//! Partition keys: what a container is partitioned by, and how a key is hashed to its partition.
 //!
 //! From a document's values ([`PartitionKey`]) through the container's [`PartitionKeyDefinition`]
-//! to a place in the key space ([`EffectivePartitionKey`]). Which partition serves that place is
-//! the routing map's to say.
+//! to a point of the hashed key space ([`EffectivePartitionKey`]). Which partition range serves that
+//! point is the routing map's to say.
 
 mod definition;
 mod effective;

@@ -5,7 +5,7 @@ use std::fmt;
 use super::effective::EffectivePartitionKey;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The places from `min` up to but not including `max`; there is always at least one.
+/// A half-open range of effective partition keys: `min` inclusive, `max` exclusive, never empty.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct EffectivePartitionKeyRange {
     min: EffectivePartitionKey,
@@ -28,32 +28,32 @@ impl EffectivePartitionKeyRange {
         Ok(Self { min, max })
     }
 
-    /// The first place inside.
+    /// The inclusive lower bound.
     pub fn min(&self) -> &EffectivePartitionKey {
         &self.min
     }
 
-    /// The first place beyond.
+    /// The exclusive upper bound.
     pub fn max(&self) -> &EffectivePartitionKey {
         &self.max
     }
 
-    /// Whether the place is inside.
-    pub fn contains(&self, place: &EffectivePartitionKey) -> bool {
-        self.min <= *place && *place < self.max
+    /// Whether the effective partition key is inside.
+    pub fn contains(&self, key: &EffectivePartitionKey) -> bool {
+        self.min <= *key && *key < self.max
     }
 
-    /// Whether every place of `other` is inside.
+    /// Whether `other` is a subset of this range.
     pub fn covers(&self, other: &Self) -> bool {
         self.min <= other.min && other.max <= self.max
     }
 
-    /// Whether the two have a place in common.
+    /// Whether the two intersect.
     pub fn overlaps(&self, other: &Self) -> bool {
         self.min < other.max && other.min < self.max
     }
 
-    /// What the two have in common.
+    /// The intersection of the two.
     pub fn intersection(&self, other: &Self) -> Option<Self> {
         let min = self.min.clone().max(other.min.clone());
         let max = self.max.clone().min(other.max.clone());

@@ -14,7 +14,7 @@ use super::range::EffectivePartitionKeyRange;
 const LARGEST_HASH: u128 = (1 << 126) - 1;
 
 impl PartitionKeyDefinition {
-    /// The place that halves a range, or `None` if the range is too narrow to be cut.
+    /// The effective partition key that bisects a range, or `None` if the range is too narrow to be cut.
     pub fn split_point(&self, range: &EffectivePartitionKeyRange) -> Option<EffectivePartitionKey> {
         let point = match (self.kind(), self.version()) {
             (PartitionKeyKind::Hash, PartitionKeyVersion::V1) => middle_v1(range),
@@ -54,7 +54,7 @@ impl PartitionKeyDefinition {
 
 fn middle_v1(range: &EffectivePartitionKeyRange) -> Option<EffectivePartitionKey> {
     let hash =
-        |place: &EffectivePartitionKey| read_number(place.as_bytes()).map(|hash| hash as u32);
+        |bound: &EffectivePartitionKey| read_number(bound.as_bytes()).map(|hash| hash as u32);
     // The ends of the key space are no hashes: "" comes before the first and "FF" after the last.
     let low = if *range.min() == EffectivePartitionKey::MIN { 0 } else { hash(range.min())? };
     let high =
@@ -92,9 +92,9 @@ fn middle(range: &EffectivePartitionKeyRange, levels: usize) -> Option<Effective
     None
 }
 
-/// The digits of a place, zero where it is shorter; what is beyond every hash counts as the last.
-fn digits(place: &EffectivePartitionKey, levels: usize) -> Vec<u128> {
-    let mut bytes = place.as_bytes().to_vec();
+/// The digits of a bound, zero where it is shorter; what is beyond every hash counts as the last.
+fn digits(bound: &EffectivePartitionKey, levels: usize) -> Vec<u128> {
+    let mut bytes = bound.as_bytes().to_vec();
     bytes.resize(16 * levels, 0);
     let (chunks, _) = bytes.as_chunks::<16>();
     let mut digits: Vec<_> = chunks.iter().map(|chunk| u128::from_be_bytes(*chunk)).collect();
@@ -162,9 +162,9 @@ mod tests {
     }
 
     #[test]
-    fn a_single_place_is_not_cut() {
-        let place = flat().effective_range(&"a".into()).unwrap();
-        assert_eq!(flat().split_point(&place), None);
+    fn a_range_of_a_single_key_is_not_cut() {
+        let single = flat().effective_range(&"a".into()).unwrap();
+        assert_eq!(flat().split_point(&single), None);
     }
 
     proptest! {
@@ -175,14 +175,14 @@ mod tests {
                 1 => (version_1(), PartitionKey::from(text)),
                 _ => (deep(), PartitionKey::from((text, number, number % 7))),
             };
-            let place = definition.effective_key(&key).unwrap();
+            let key = definition.effective_key(&key).unwrap();
             let mut range = EffectivePartitionKeyRange::FULL;
             while let Some(point) = definition.split_point(&range) {
                 let (left, right) = range.split_at(&point).unwrap();
-                prop_assert_ne!(left.contains(&place), right.contains(&place));
-                range = if left.contains(&place) { left } else { right };
+                prop_assert_ne!(left.contains(&key), right.contains(&key));
+                range = if left.contains(&key) { left } else { right };
             }
-            prop_assert!(range.contains(&place));
+            prop_assert!(range.contains(&key));
         }
 
         #[test]

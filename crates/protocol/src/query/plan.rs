@@ -21,7 +21,7 @@ pub struct PartitionedQueryExecutionInfo {
     /// How to merge; absent for a hybrid search.
     #[serde(default)]
     pub query_info: Option<QueryInfo>,
-    /// The places that can hold results, in order.
+    /// The ranges of effective partition keys that can hold results, in order.
     #[serde(default, deserialize_with = "null_as_default")]
     pub query_ranges: Vec<QueryRange>,
     /// The parts of a hybrid search.

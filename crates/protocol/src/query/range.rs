@@ -32,8 +32,8 @@ fn yes() -> bool {
 /// One end of a query range.
 #[derive(Clone, Debug, PartialEq)]
 pub enum QueryRangeBound {
-    /// A place in the key space, as the gateway writes it.
-    Place(EffectivePartitionKey),
+    /// An effective partition key, as the gateway writes it.
+    Effective(EffectivePartitionKey),
     /// The beginning, written `[]` by the thin client's gateway.
     Minimum,
     /// The end, written `[{"type":"Infinity"}]` by the thin client's gateway.
@@ -43,7 +43,7 @@ pub enum QueryRangeBound {
 }
 
 impl QueryRange {
-    /// The range as a half-open range of places.
+    /// The range as a half-open range of effective partition keys.
     ///
     /// An upper end that is inside is a single key: the range ends right after it, or for a prefix
     /// of a hierarchical key, after every key below it.
@@ -54,7 +54,7 @@ impl QueryRange {
         let ends =
             |bound: &QueryRangeBound| -> Result<(EffectivePartitionKey, EffectivePartitionKey)> {
                 Ok(match bound {
-                    QueryRangeBound::Place(place) => (place.clone(), place.successor(definition)),
+                    QueryRangeBound::Effective(key) => (key.clone(), key.successor(definition)),
                     QueryRangeBound::Minimum => {
                         (EffectivePartitionKey::MIN, EffectivePartitionKey::MIN)
                     }
@@ -79,20 +79,20 @@ impl QueryRange {
 impl From<EffectivePartitionKeyRange> for QueryRange {
     fn from(range: EffectivePartitionKeyRange) -> Self {
         Self {
-            min: QueryRangeBound::Place(range.min().clone()),
-            max: QueryRangeBound::Place(range.max().clone()),
+            min: QueryRangeBound::Effective(range.min().clone()),
+            max: QueryRangeBound::Effective(range.max().clone()),
             is_min_inclusive: true,
             is_max_inclusive: false,
         }
     }
 }
 
-/// The closed range of one place, as a plan writes the equality of a key.
+/// The closed range of one effective partition key, as a plan writes the equality of a key.
 impl From<EffectivePartitionKey> for QueryRange {
-    fn from(place: EffectivePartitionKey) -> Self {
+    fn from(key: EffectivePartitionKey) -> Self {
         Self {
-            min: QueryRangeBound::Place(place.clone()),
-            max: QueryRangeBound::Place(place),
+            min: QueryRangeBound::Effective(key.clone()),
+            max: QueryRangeBound::Effective(key),
             is_min_inclusive: true,
             is_max_inclusive: true,
         }
@@ -102,7 +102,7 @@ impl From<EffectivePartitionKey> for QueryRange {
 impl Serialize for QueryRangeBound {
     fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
         match self {
-            Self::Place(place) => place.serialize(serializer),
+            Self::Effective(key) => key.serialize(serializer),
             Self::Minimum => json!([]).serialize(serializer),
             Self::Maximum => json!([{"type": "Infinity"}]).serialize(serializer),
             Self::Key(key) => key.serialize(serializer),
@@ -115,7 +115,7 @@ impl<'de> Deserialize<'de> for QueryRangeBound {
         let value = Value::deserialize(deserializer)?;
         match &value {
             Value::String(text) if text == "Infinity" => Ok(Self::Maximum),
-            Value::String(text) => text.parse().map(Self::Place).map_err(D::Error::custom),
+            Value::String(text) => text.parse().map(Self::Effective).map_err(D::Error::custom),
             Value::Array(components) => match components.as_slice() {
                 [] => Ok(Self::Minimum),
                 [only] if *only == json!("Infinity") || only["type"] == "Infinity" => {
@@ -154,10 +154,10 @@ mod tests {
     }
 
     #[test]
-    fn a_single_key_is_a_range_of_one_place() {
-        let place = definition().effective_key(&"a".into()).unwrap();
+    fn a_single_key_is_a_range_of_one_effective_key() {
+        let key = definition().effective_key(&"a".into()).unwrap();
         let expected = definition().effective_range(&"a".into()).unwrap();
-        assert_eq!(QueryRange::from(place).resolve(&definition()), Ok(expected.clone()));
+        assert_eq!(QueryRange::from(key).resolve(&definition()), Ok(expected.clone()));
         let by_key = range(json!({"min": ["a"], "max": ["a"], "isMaxInclusive": true}));
         assert_eq!(by_key.resolve(&definition()), Ok(expected));
     }

@@ -159,15 +159,15 @@ wire_enum! {
     }
 }
 
-/// What happens when an operation that may already have been applied is applied again.
+/// Whether an operation is idempotent: what applying it a second time does to the data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Repeatability {
-    /// The data ends up as if it had been applied once.
-    Harmless,
+pub enum Idempotency {
+    /// Applying it again leaves the data as applying it once would.
+    Idempotent,
     /// It depends on what the body asks for; see the patch document or the batch.
     DependsOnBody,
-    /// It may be applied twice, and only the caller knows whether that matters.
-    Harmful,
+    /// It may take effect twice, and only the caller knows whether that matters.
+    NotIdempotent,
 }
 
 impl OperationType {
@@ -201,15 +201,15 @@ impl OperationType {
         )
     }
 
-    /// Whether doing it twice leaves the data as doing it once would, whatever is sent.
+    /// Whether it is idempotent whatever its body holds.
     ///
-    /// A create counts: its id makes it unique, and the second attempt answers 409.
+    /// A create counts: its id makes it unique, so a second attempt changes nothing and gets 409.
     pub const fn is_idempotent(self) -> bool {
-        matches!(self.repeatability(), Repeatability::Harmless)
+        matches!(self.idempotency(), Idempotency::Idempotent)
     }
 
-    /// What repeating it does.
-    pub const fn repeatability(self) -> Repeatability {
+    /// Its idempotency.
+    pub const fn idempotency(self) -> Idempotency {
         match self {
             Self::Read
             | Self::ReadFeed
@@ -220,9 +220,9 @@ impl OperationType {
             | Self::Create
             | Self::Replace
             | Self::Upsert
-            | Self::Delete => Repeatability::Harmless,
-            Self::Patch | Self::Batch => Repeatability::DependsOnBody,
-            Self::Execute => Repeatability::Harmful,
+            | Self::Delete => Idempotency::Idempotent,
+            Self::Patch | Self::Batch => Idempotency::DependsOnBody,
+            Self::Execute => Idempotency::NotIdempotent,
         }
     }
 
@@ -246,16 +246,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_runs_user_code_or_adds_up_is_not_called_harmless() {
-        assert_eq!(OperationType::Execute.repeatability(), Repeatability::Harmful);
-        assert_eq!(OperationType::Patch.repeatability(), Repeatability::DependsOnBody);
-        assert_eq!(OperationType::Batch.repeatability(), Repeatability::DependsOnBody);
+    fn what_runs_user_code_or_increments_is_not_called_idempotent() {
+        assert_eq!(OperationType::Execute.idempotency(), Idempotency::NotIdempotent);
+        assert_eq!(OperationType::Patch.idempotency(), Idempotency::DependsOnBody);
+        assert_eq!(OperationType::Batch.idempotency(), Idempotency::DependsOnBody);
         assert!(OperationType::Create.is_idempotent());
         assert!(OperationType::Upsert.is_idempotent());
     }
 
     #[test]
-    fn everything_read_only_is_harmless_to_repeat() {
+    fn everything_read_only_is_idempotent() {
         for operation in OperationType::ALL.iter().filter(|operation| operation.is_read_only()) {
             assert!(operation.is_idempotent(), "{operation}");
         }

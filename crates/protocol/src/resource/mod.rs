@@ -7,7 +7,7 @@ mod path;
 mod rid;
 
 pub use id::{MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, check_id};
-pub use kinds::{OperationType, Repeatability, ResourceType};
+pub use kinds::{Idempotency, OperationType, ResourceType};
 pub use link::{Addressing, ResourceLink};
 pub use path::RequestPath;
 pub use rid::Rid;

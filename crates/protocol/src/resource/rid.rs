@@ -106,7 +106,7 @@ impl Rid {
         self.len > ancestor.len && self.as_bytes().starts_with(ancestor.as_bytes())
     }
 
-    /// The place of a document among those of its container, which settles ties of a sort.
+    /// The ordinal of a document within its container: the tie-breaker of a sort.
     pub fn document_order(&self) -> Option<u64> {
         match self.as_bytes().as_chunks::<8>() {
             ([_, number], []) => Some(u64::from_le_bytes(*number)),

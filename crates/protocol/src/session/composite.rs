@@ -1,4 +1,4 @@
-//! The session-token header: the progress of each partition range, by range id.
+//! The session-token header: the LSNs of each partition range, by range id.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::partition_key::PartitionKeyRangeId;
 use crate::wire::serde_as_text;
 
-/// A session token as it stands in a header: `{range id}:{progress}`, separated by commas.
+/// A session token as it stands in a header: `{range id}:{token of the range}`, separated by commas.
 ///
 /// Holds at least one range and each range once.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,20 +33,20 @@ impl SessionToken {
         Some(token)
     }
 
-    /// Each range and its progress, in the order of the header.
+    /// Each range and its token, in the order of the header.
     pub fn segments(
         &self,
     ) -> impl ExactSizeIterator<Item = (&PartitionKeyRangeId, &PartitionSessionToken)> {
         self.segments.iter().map(|(range, progress)| (range, progress))
     }
 
-    /// The progress of one range.
+    /// The token of one range.
     pub fn range(&self, range: &str) -> Option<&PartitionSessionToken> {
         let (_, progress) = self.segments.iter().find(|(id, _)| id.as_str() == range)?;
         Some(progress)
     }
 
-    /// Takes in what another token has seen.
+    /// Merges another token into this one: the least upper bound, range by range.
     pub fn merge(&mut self, other: &Self) {
         self.extend(other.segments.iter().cloned());
     }
@@ -58,8 +58,8 @@ impl SessionToken {
         })
     }
 
-    /// The progress to send for a range: its own, merged with that of the ranges it was split or
-    /// merged from. `None` if the session has seen none of them.
+    /// The token to send for a range: its own, merged with those of its parents, the ranges it was
+    /// split or merged from. `None` if the session has seen none of them.
     pub fn inherited<'a>(
         &self,
         range: &'a str,

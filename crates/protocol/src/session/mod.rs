@@ -1,7 +1,7 @@
-//! Session tokens: how far each partition range had come when a session last looked.
+//! Session tokens: the log sequence numbers (LSN) that a session has seen, per partition range.
 //!
-//! A [`PartitionSessionToken`] is the progress of one range; a [`SessionToken`] is the header, one
-//! of them per range. When tokens are captured and which are sent is the driver's business.
+//! A [`PartitionSessionToken`] holds the LSNs of one range; a [`SessionToken`] is the header, one
+//! of them per range. When tokens are captured and which are sent is the driver's decision.
 
 mod composite;
 mod progress;

@@ -1,4 +1,4 @@
-//! The progress of one partition range: a bare sequence number, or a vector with one per region.
+//! The session token of one partition range: a bare LSN, or a vector clock with an LSN per region.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,7 +6,7 @@ use std::str::FromStr;
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::wire::serde_as_text;
 
-/// How far one partition range had come.
+/// The LSNs of one partition range that a session has seen.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum PartitionSessionToken {
     /// `{lsn}`: the form of accounts with a single region.
@@ -18,10 +18,10 @@ pub enum PartitionSessionToken {
     Vector(VectorSessionToken),
 }
 
-/// A vector clock: progress overall and per region, under one version of the range's topology.
+/// A vector clock: the global LSN and one per region, under one version of the range's topology.
 ///
 /// A version of `-1` means that no topology is known, as in the children of a fresh split; a
-/// region's `-1` means that it has made no progress.
+/// region's `-1` means that it has no LSN yet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VectorSessionToken {
     version: i64,
@@ -31,14 +31,14 @@ pub struct VectorSessionToken {
 }
 
 impl VectorSessionToken {
-    /// A vector; a region given twice keeps its greater progress.
+    /// A vector; a region given twice keeps its greater LSN.
     pub fn new(
         version: i64,
         global_lsn: i64,
         regions: impl IntoIterator<Item = (u64, i64)>,
     ) -> Self {
         let mut regions: Vec<_> = regions.into_iter().collect();
-        // The greater progress of a region sorts first and is the one that survives.
+        // The greater LSN of a region sorts first, and `dedup` keeps the first.
         regions.sort_unstable_by(|a, b| a.0.cmp(&b.0).then(b.1.cmp(&a.1)));
         regions.dedup_by_key(|entry| entry.0);
         Self { version, global_lsn, regions: regions.into() }
@@ -49,26 +49,26 @@ impl VectorSessionToken {
         self.version
     }
 
-    /// Progress that every region will reach.
+    /// The global LSN, which every region will reach.
     pub fn global_lsn(&self) -> i64 {
         self.global_lsn
     }
 
-    /// Progress per region, sorted by region.
+    /// The LSN per region, sorted by region.
     pub fn regions(&self) -> &[(u64, i64)] {
         &self.regions
     }
 
-    /// The progress of one region, if the vector mentions it.
+    /// The LSN of one region, if the vector mentions it.
     pub fn region_lsn(&self, region: u64) -> Option<i64> {
         let at = self.regions.binary_search_by_key(&region, |entry| entry.0).ok()?;
         Some(self.regions[at].1)
     }
 
-    /// The least vector that has seen all that either has.
+    /// The least upper bound of two vectors: it has seen all that either has.
     ///
     /// Under one version that is the maximum of everything. Across versions the newer one decides
-    /// the global number and which regions exist, because a failover may have discarded progress
+    /// the global number and which regions exist, because a failover may have discarded writes
     /// of the older one; regions in both still take the maximum.
     fn merge(&self, other: &Self) -> Self {
         let (newer, older) =
@@ -100,7 +100,7 @@ impl VectorSessionToken {
 }
 
 impl PartitionSessionToken {
-    /// Both tokens as one that has seen what either has.
+    /// The least upper bound of two tokens: it has seen what either has.
     ///
     /// A bare number beside a vector raises the vector's global number: it comes from before the
     /// account had several regions, when there was only that one.
@@ -116,7 +116,7 @@ impl PartitionSessionToken {
         }
     }
 
-    /// Whether whoever holds this token has seen everything `other` has: it is at least as recent.
+    /// Whether this token dominates `other`: its holder has seen everything that `other` has.
     pub fn covers(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Simple { lsn: a }, Self::Simple { lsn: b }) => a >= b,
@@ -128,7 +128,7 @@ impl PartitionSessionToken {
         }
     }
 
-    /// The sequence number every region will reach.
+    /// The global LSN, which every region will reach.
     pub fn global_lsn(&self) -> i64 {
         match self {
             Self::Simple { lsn } => *lsn,

@@ -1,7 +1,7 @@
 //! Statuses: the HTTP code and the service's sub-status, which mean something only together.
 //!
-//! The questions a pipeline asks of a status are methods here; what to do about the answer is the
-//! pipeline's business. The names are data, in `names`.
+//! The questions a pipeline asks of a status are methods here; what to do about it is the pipeline's
+//! decision. The names are data, in `names`.
 
 mod names;
 
@@ -45,7 +45,7 @@ impl CosmosStatus {
     pub const DATABASE_ACCOUNT_NOT_FOUND: Self = Self::with_sub_status(403, 1008);
     /// 404.
     pub const NOT_FOUND: Self = Self::new(404);
-    /// 404/1002: this region has not caught up with the session.
+    /// 404/1002: the replica lags behind the session token.
     pub const READ_SESSION_NOT_AVAILABLE: Self = Self::with_sub_status(404, 1002);
     /// 404/1003: the database or container around it does not exist.
     pub const OWNER_RESOURCE_NOT_FOUND: Self = Self::with_sub_status(404, 1003);
@@ -79,19 +79,19 @@ impl CosmosStatus {
     pub const REQUEST_UNITS_EXCEEDED: Self = Self::with_sub_status(429, 3200);
     /// 429/3092: the node is out of resources; unlike other 429s, waiting here does not help.
     pub const SYSTEM_RESOURCE_UNAVAILABLE: Self = Self::with_sub_status(429, 3092);
-    /// 449: two writes collided inside the service; try again at once.
+    /// 449: two concurrent writes conflicted inside the service; retry in place.
     pub const RETRY_WITH: Self = Self::new(449);
     /// 500.
     pub const INTERNAL_SERVER_ERROR: Self = Self::new(500);
     /// 503.
     pub const SERVICE_UNAVAILABLE: Self = Self::new(503);
-    /// 503/31001, made by the client: no answer came over the connection.
+    /// 503/31001, made by the client: the transport failed, no response came.
     pub const CLIENT_TRANSPORT_FAILED: Self = Self::with_sub_status(503, 31001);
     /// 408/31002, made by the client: the operation's deadline passed.
     pub const CLIENT_DEADLINE_EXCEEDED: Self = Self::with_sub_status(408, 31002);
-    /// 503/31004, made by the client: too many requests waited for a connection already.
+    /// 503/31004, made by the client: the wait queue for a connection is full.
     pub const CLIENT_QUEUE_FULL: Self = Self::with_sub_status(503, 31004);
-    /// 500/31005, made by the client: the answer cannot be understood.
+    /// 500/31005, made by the client: the response cannot be parsed.
     pub const CLIENT_RESPONSE_INVALID: Self = Self::with_sub_status(500, 31005);
     /// 400/31006, made by the client: the request cannot be sent as it is.
     pub const CLIENT_REQUEST_INVALID: Self = Self::with_sub_status(400, 31006);
@@ -169,7 +169,7 @@ impl CosmosStatus {
         self.code == 404
     }
 
-    /// 404/1002: this region has not caught up with the session.
+    /// 404/1002: the replica lags behind the session token.
     pub const fn is_read_session_not_available(self) -> bool {
         matches!(self, Self::READ_SESSION_NOT_AVAILABLE)
     }
@@ -219,7 +219,7 @@ impl CosmosStatus {
         self.code == 424
     }
 
-    /// A 429 that asks for patience; not 429/3092, which is a failure of the node.
+    /// A 429 that is throttling; not 429/3092, which is a failure of the node.
     pub const fn is_throttled(self) -> bool {
         self.code == 429 && !self.is_system_resource_unavailable()
     }
@@ -249,7 +249,7 @@ impl CosmosStatus {
         self.code == 503
     }
 
-    /// Whether the session token of the answer tells of progress: a success, or a refusal that
+    /// Whether the session token of the response is to be captured: a success, or a rejection that
     /// rests on what the replica holds.
     pub const fn carries_session_progress(self) -> bool {
         self.is_success()

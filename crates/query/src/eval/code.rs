@@ -94,7 +94,7 @@ pub(crate) enum CollectionCode {
     Block(Box<Block>),
 }
 
-/// What a query with aggregates or `GROUP BY` gathers.
+/// The grouping keys and aggregates of a query.
 #[derive(Debug)]
 pub(crate) struct Grouping {
     pub(crate) keys: Vec<Code>,

@@ -1,18 +1,18 @@
 //! Tree to code: names to slots, parameters to constants, functions to table entries.
 //!
 //! Everything that can be wrong with a query whatever the data is found here, so that evaluation
-//! can only fail by passing a limit. Clauses and scopes are here, expressions next door.
+//! can only fail by passing a limit. Clauses and scopes are here, expressions in `expressions.rs`.
 
 use std::collections::HashMap;
 use std::ops::Range;
 
 use serde_json::Value;
 
+use super::analysis::{has_aggregate, member_names};
 use super::code::{
     AggregateCode, Block, Code, CollectionCode, DOCUMENT, Grouping, ProjectionCode, RowWindow,
     SourceCode, StepCode,
 };
-use super::survey::{has_aggregate, member_names};
 use crate::error::CompileError;
 use crate::tree::{Collection, Count, Expr, OrderBy, Projection, Query, Source, Step};
 
@@ -73,7 +73,7 @@ pub(super) struct Compiler<'q> {
     /// Aliases that stand for rows where only groups are left.
     pub(super) hidden: Vec<Range<usize>>,
     /// Why an aggregate may not stand here, unless `grouped` collects it.
-    pub(super) place: &'static str,
+    pub(super) clause: &'static str,
 }
 
 /// A select list that may speak only of groups.
@@ -92,7 +92,7 @@ impl<'q> Compiler<'q> {
             rows_are_documents: false,
             grouped: None,
             hidden: Vec::new(),
-            place: "a select list",
+            clause: "a select list",
         }
     }
 
@@ -102,22 +102,22 @@ impl<'q> Compiler<'q> {
 
     pub(super) fn block(&mut self, query: &'q Query) -> Compiled<Block> {
         let around = self.grouped.take();
-        let place = self.place;
+        let clause = self.clause;
         let outer = self.aliases.len();
         let block = self.clauses(query, outer);
         self.aliases.truncate(outer);
-        self.place = place;
+        self.clause = clause;
         self.grouped = around;
         block
     }
 
     fn clauses(&mut self, query: &'q Query, outer: usize) -> Compiled<Block> {
         let sources = self.sources(query, outer)?;
-        self.place = "a WHERE clause";
+        self.clause = "a WHERE clause";
         let filter = query.filter.as_ref().map(|filter| self.code(filter)).transpose()?;
-        self.place = "a GROUP BY clause";
+        self.clause = "a GROUP BY clause";
         let keys = query.group_by.iter().map(|key| self.code(key)).collect::<Compiled<Vec<_>>>()?;
-        self.place = "an ORDER BY clause";
+        self.clause = "an ORDER BY clause";
         let order = self.order(query)?;
         let (projection, grouping) = self.select(query, &sources, keys, outer)?;
         if grouping.is_some() && !order.is_empty() {
@@ -133,7 +133,7 @@ impl<'q> Compiler<'q> {
         let Some(from) = &query.from else { return Ok(Vec::new()) };
         let mut sources = Vec::new();
         for source in std::iter::once(&from.source).chain(&from.joins) {
-            self.place = "a FROM clause";
+            self.clause = "a FROM clause";
             let (collection, alias, elements) = match source {
                 Source::Collection { collection, alias } => (collection, alias.as_deref(), false),
                 Source::Elements { alias, collection } => (collection, Some(alias.as_str()), true),
@@ -230,7 +230,7 @@ impl<'q> Compiler<'q> {
             self.grouped = Some(Grouped { keys: &query.group_by, aggregates: Vec::new() });
             self.hidden.push(outer..self.aliases.len());
         }
-        self.place = "this place";
+        self.clause = "this position";
         let projection = self.projection(projection, query, sources);
         if grouped {
             self.hidden.pop();

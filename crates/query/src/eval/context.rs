@@ -1,14 +1,14 @@
-//! What an evaluation needs from outside: the time, a source of randomness, the limits.
+//! The environment of an evaluation: time, source of randomness, limits.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::EvalError;
 use crate::limits::Limits;
 
-/// The world as one execution of a query sees it.
+/// The environment of one execution of a query.
 ///
-/// The same context and the same documents give the same rows: the time stands still, and random
-/// numbers come from the seed.
+/// Deterministic: the same context and the same documents give the same rows, because the time is
+/// fixed for the execution and random numbers come from the seed.
 #[derive(Debug)]
 pub struct Context {
     now_ticks: i64,

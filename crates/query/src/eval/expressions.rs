@@ -152,16 +152,16 @@ impl<'q> Compiler<'q> {
     ) -> Compiled<Code> {
         // The argument is evaluated per row, so it sees aliases and no other aggregate.
         let Some(mut grouped) = self.grouped.take() else {
-            return Err(CompileError::MisplacedAggregate(self.place));
+            return Err(CompileError::MisplacedAggregate(self.clause));
         };
         let [argument] = arguments else {
             return Err(Function::wrong_count(name, "1 argument", arguments.len()));
         };
-        let place = std::mem::replace(&mut self.place, "the argument of another aggregate");
+        let clause = std::mem::replace(&mut self.clause, "the argument of another aggregate");
         let hidden = self.hidden.pop();
         let argument = self.code(argument)?;
         self.hidden.extend(hidden);
-        self.place = place;
+        self.clause = clause;
         grouped.aggregates.push(AggregateCode { kind, argument });
         let index = grouped.aggregates.len() - 1;
         self.grouped = Some(grouped);

@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::code::{Block, Code, CollectionCode, DOCUMENT, Matcher, SourceCode, StepCode};
 use super::context::{Context, Meter};
-use super::gather::Gather;
 use super::operators;
 use super::pattern;
+use super::row_pipeline::RowPipeline;
 use crate::error::EvalError;
 use crate::functions::Function;
 use crate::order::{equal, relation, same};
@@ -22,7 +22,7 @@ use crate::value::{Datum, Members, View};
 
 pub(crate) type Evaluated<T> = Result<T, EvalError>;
 
-/// Whether whoever takes rows wants more of them.
+/// Whether the consumer of rows wants more: early termination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// There may be more rows to come.
@@ -92,7 +92,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// Goes on with the value, or with each of its elements, in the slot of `source`.
+    /// Nested-loop join: continues with the value, or with each of its elements, in the slot of `source`.
     fn bind(
         &mut self,
         block: &'a Block,
@@ -145,14 +145,14 @@ impl<'a> Machine<'a> {
 
     /// Runs a sub-query, stopping after `most` rows if that is all that is asked.
     fn rows_of(&mut self, block: &'a Block, most: Option<usize>) -> Evaluated<Vec<Datum<'a>>> {
-        let mut gather = Gather::new(block);
+        let mut pipeline = RowPipeline::new(block);
         let group = self.group.take();
         self.each_row(block, &mut |machine| {
-            let flow = gather.row(machine, block, std::convert::identity)?;
-            let enough = block.streams() && most.is_some_and(|most| gather.ready() >= most);
+            let flow = pipeline.row(machine, block, std::convert::identity)?;
+            let enough = block.streams() && most.is_some_and(|most| pipeline.ready() >= most);
             Ok(if enough { Flow::Enough } else { flow })
         })?;
-        let rows = gather.finish(self, block, std::convert::identity)?;
+        let rows = pipeline.finish(self, block, std::convert::identity)?;
         self.group = group;
         Ok(rows)
     }
@@ -306,7 +306,7 @@ impl<'a> Machine<'a> {
         }
     }
 
-    /// `AND`: false wins over undefined, undefined over true.
+    /// Kleene `AND`: false wins over undefined, undefined over true.
     fn all(&mut self, terms: &'a [Code]) -> Evaluated<Option<bool>> {
         let mut result = Some(true);
         for term in terms {
@@ -319,7 +319,7 @@ impl<'a> Machine<'a> {
         Ok(result)
     }
 
-    /// `OR`: true wins over undefined, undefined over false.
+    /// Kleene `OR`: true wins over undefined, undefined over false.
     fn any(&mut self, terms: &'a [Code]) -> Evaluated<Option<bool>> {
         let mut result = Some(false);
         for term in terms {

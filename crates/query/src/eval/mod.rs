@@ -4,17 +4,17 @@
 //! by one; rows go out as soon as the shape of the query allows. Nothing here reads a clock or a
 //! source of randomness: both come with the [`Context`].
 
+mod analysis;
 mod code;
 mod compile;
 mod condition;
 mod context;
 mod expressions;
-mod gather;
 mod machine;
 mod operators;
 mod pattern;
 mod program;
-mod survey;
+mod row_pipeline;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +24,7 @@ pub use context::Context;
 pub use machine::Flow;
 pub use program::{Counters, Program, Progress, Run, Shape};
 
+pub(crate) use analysis::{has_aggregate, member_names, mentions_aggregate};
 pub(crate) use compile::count;
 pub(crate) use context::Meter;
 pub(crate) use machine::contains;
-pub(crate) use survey::{has_aggregate, member_names, mentions_aggregate};

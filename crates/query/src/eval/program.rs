@@ -1,19 +1,19 @@
-//! The front door of the evaluator: a query ready to run, and a run of it over one partition.
+//! The evaluator's entry point: a compiled query, and one execution of it over one partition.
 
 use serde_json::Value;
 
 use super::code::{Block, RowWindow};
 use super::compile::{self, Parameters};
 use super::context::Context;
-use super::gather::Gather;
 use super::machine::{Flow, Machine};
+use super::row_pipeline::RowPipeline;
 use crate::error::{CompileError, EvalError};
 use crate::tree::{Collection, Query, Source};
 use crate::value::Datum;
 
-/// A query ready to run: names resolved, parameters bound.
+/// A compiled query: names resolved, parameters bound.
 ///
-/// Independent of any document and cheap to run again and again.
+/// Independent of any document; compiled once, run any number of times.
 #[derive(Debug)]
 pub struct Program {
     /// The query in `FROM (…)` whose rows this one reads in place of documents.
@@ -23,14 +23,14 @@ pub struct Program {
     reads_documents: bool,
 }
 
-/// What a run must remember from one document to the next.
+/// The state that a run carries from one document to the next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Nothing: each document gives its rows whatever came before.
+    /// Stateless: each document gives its rows whatever came before.
     Streaming,
     /// How many rows of `TOP` or `OFFSET … LIMIT` are left: a [`Progress`].
     Counting,
-    /// More than is worth carrying: sorting, grouping, aggregates, `DISTINCT`.
+    /// A blocking operator's state, too large for a continuation: sorting, grouping, aggregates, `DISTINCT`.
     Buffering,
 }
 
@@ -73,7 +73,7 @@ impl Program {
         Ok(Self { inner, block, slots, reads_documents })
     }
 
-    /// What a run must remember from one document to the next.
+    /// The state that a run carries from one document to the next.
     pub fn shape(&self) -> Shape {
         let inner = self.inner.as_ref().map_or(Shape::Streaming, |inner| inner.shape());
         if inner != Shape::Streaming || !self.block.streams() || self.block.distinct {
@@ -99,7 +99,7 @@ impl Program {
             program: self,
             context,
             inner: self.inner.as_ref().map(|inner| Box::new(inner.start(context))),
-            gather: Gather::new(&self.block),
+            pipeline: RowPipeline::new(&self.block),
             counters: Counters::default(),
         }
     }
@@ -142,7 +142,7 @@ pub struct Run<'p> {
     program: &'p Program,
     context: &'p Context,
     inner: Option<Box<Run<'p>>>,
-    gather: Gather<'static>,
+    pipeline: RowPipeline<'static>,
     counters: Counters,
 }
 
@@ -168,7 +168,7 @@ impl Run<'_> {
         Ok(if own == Flow::Enough { own } else { flow })
     }
 
-    /// Appends the rows that had to wait for the last document.
+    /// Appends the rows of blocking operators, which need every document first.
     ///
     /// # Errors
     ///
@@ -183,21 +183,21 @@ impl Run<'_> {
         }
         let program = self.program;
         let mut machine = Machine::new(self.context, program.slots, Datum::Undefined);
-        let last = self.gather.finish(&mut machine, &program.block, Datum::into_owned)?;
+        let last = self.pipeline.finish(&mut machine, &program.block, Datum::into_owned)?;
         self.give(last, rows);
         Ok(())
     }
 
     /// How far a run of [`Shape::Counting`] has come.
     pub fn progress(&self) -> Progress {
-        let RowWindow { skip, take } = self.gather.window();
+        let RowWindow { skip, take } = self.pipeline.window();
         Progress { skip, take }
     }
 
     /// Continues where an earlier run left off.
     #[must_use]
     pub fn resumed_at(mut self, progress: Progress) -> Self {
-        self.gather.set_window(RowWindow { skip: progress.skip, take: progress.take });
+        self.pipeline.set_window(RowWindow { skip: progress.skip, take: progress.take });
         self
     }
 
@@ -216,23 +216,23 @@ impl Run<'_> {
     }
 
     fn read(&mut self, document: &Value, rows: &mut Vec<Value>) -> Result<Flow, EvalError> {
-        if self.gather.window().take == Some(0) {
+        if self.pipeline.window().take == Some(0) {
             return Ok(Flow::Enough);
         }
         let program = self.program;
         let mut machine = Machine::new(self.context, program.slots, Datum::of(document));
-        self.gather.next_document();
-        let gather = &mut self.gather;
+        self.pipeline.next_document();
+        let pipeline = &mut self.pipeline;
         let mut matched = false;
         let flow = machine.each_row(&program.block, &mut |machine| {
             matched = true;
-            gather.row(machine, &program.block, Datum::into_owned)
+            pipeline.row(machine, &program.block, Datum::into_owned)
         })?;
         if self.inner.is_none() {
             self.counters.documents_matched += u64::from(matched);
         }
         if program.block.streams() {
-            let ready: Vec<_> = self.gather.drain().collect();
+            let ready: Vec<_> = self.pipeline.drain().collect();
             self.give(ready, rows);
         }
         Ok(flow)

@@ -1,7 +1,7 @@
 //! The current time, in the three forms the language has.
 //!
-//! The clock is the context's and stands still during an execution, so the `Static` functions and
-//! the plain ones agree.
+//! The clock is the context's and is fixed for the execution, so the `Static` functions and the
+//! plain ones agree.
 
 use crate::error::EvalError;
 use crate::eval::Meter;

@@ -1,4 +1,4 @@
-//! Putting half-done aggregates and groups together.
+//! Merging partial aggregates and groups.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,7 +9,7 @@ use super::{MAX_MERGED_ROWS, MergeError};
 use crate::aggregate::{self, Accumulator};
 use crate::order::identity;
 
-/// Groups under way; a query without `GROUP BY` is one group.
+/// Groups being merged; a query without `GROUP BY` is one group.
 #[derive(Debug)]
 pub(super) struct Groups {
     shape: GroupShape,
@@ -56,7 +56,7 @@ impl Groups {
         Some(Self { shape, index: HashMap::new(), groups: Vec::new(), finished: false })
     }
 
-    /// Takes in a row of a rewritten query.
+    /// Merges a row of a rewritten query.
     pub(super) fn add(&mut self, mut row: Value) -> Result<(), MergeError> {
         let (GroupShape::Value { grouped, .. } | GroupShape::Members { grouped, .. }) = self.shape;
         let key = match grouped {

@@ -1,9 +1,9 @@
-//! Merging: the answers of many partitions as the answer of the query.
+//! Cross-partition merge: the results of many partitions as the result of the query.
 //!
 //! A [`Merge`] is built from a plan and fed with pages, range by range; it gives items, or says
 //! which range it needs a page of. It knows nothing of requests, so it can be driven one page at a
-//! time or with as many requests under way as the caller likes. Where a query can be taken up
-//! again, [`Merge::state`] is all that has to be kept.
+//! time or with as many requests in flight as the caller likes. Where a query is resumable,
+//! [`Merge::state`] is the whole continuation.
 
 mod group;
 mod position;
@@ -30,7 +30,7 @@ use stages::Distinct;
 /// Most groups, or most distinct rows, held at once.
 pub const MAX_MERGED_ROWS: usize = 10_000_000;
 
-/// A query across partitions under way.
+/// A cross-partition query in progress.
 #[derive(Debug)]
 pub struct Merge {
     source: Source,
@@ -50,7 +50,7 @@ struct Count {
     rows: Option<u64>,
 }
 
-/// What a merge has to say.
+/// What [`Merge::next`] yields.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The next item of the result.
@@ -74,12 +74,12 @@ pub enum MergeError {
     /// Too many groups or distinct rows.
     #[error("the result holds more than {MAX_MERGED_ROWS} groups or distinct rows")]
     TooManyRows,
-    /// This shape has to start from the beginning.
-    #[error("a query with {0} cannot be taken up again; it has to start from the beginning")]
+    /// This shape is not resumable; it has to start from the beginning.
+    #[error("a query with {0} cannot be resumed; it has to start from the beginning")]
     NotResumable(&'static str),
 }
 
-/// All that has to be kept to take a merge up again.
+/// The continuation of a merge: all that is needed to resume it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeState {
@@ -98,19 +98,19 @@ pub struct MergeState {
 }
 
 impl Merge {
-    /// A merge of the answers of `ranges` ranges.
+    /// A merge of the results of `ranges` ranges.
     pub fn new(info: &QueryInfo, ranges: usize) -> Self {
         Self::over(info, Source::new(info.order_by.clone(), ranges))
     }
 
-    /// Takes a merge up where [`state`](Self::state) left it.
+    /// Resumes a merge from its [`state`](Self::state).
     ///
     /// A sorted range is to be asked from its [`last`](RangeProgress::last) position on, that row
     /// included; any other range for its current page again. Rows that were given are dropped here.
     ///
     /// # Errors
     ///
-    /// If the shape cannot be taken up again.
+    /// If the shape is not resumable.
     pub fn resume(info: &QueryInfo, state: MergeState) -> Result<Self, MergeError> {
         let source = Source::resumed(info.order_by.clone(), &state.ranges);
         let mut merge = Self::over(info, source);
@@ -135,7 +135,7 @@ impl Merge {
         }
     }
 
-    /// Whether a query of this plan can be taken up again after an interruption.
+    /// Whether a query of this plan is resumable.
     pub fn is_resumable(info: &QueryInfo) -> bool {
         Self::new(info, 0).check_resumable().is_ok()
     }
@@ -196,7 +196,7 @@ impl Merge {
     ///
     /// # Errors
     ///
-    /// If the shape cannot be taken up again.
+    /// If the shape is not resumable.
     pub fn state(&self) -> Result<MergeState, MergeError> {
         self.check_resumable()?;
         let last_distinct = match &self.distinct {

@@ -1,4 +1,4 @@
-//! Where a sorted row stands: its sort values, and its document's RID for ties.
+//! The sort position of a row: its sort values, and its document's RID as the tie-breaker.
 
 use std::cmp::Ordering;
 
@@ -8,7 +8,7 @@ use sidereal_protocol::{ResumeFilter, Rid, SortOrder};
 
 use crate::order::compare;
 
-/// The place of a row in a sorted result.
+/// The position of a row in a sorted result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Position {
     /// The sort values; none is undefined.

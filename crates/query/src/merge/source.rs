@@ -1,4 +1,4 @@
-//! Rows from several ranges as one sequence: as they come, or merged by their order.
+//! Rows from several ranges as one sequence: as they come, or by a k-way merge of sorted ranges.
 
 use std::collections::VecDeque;
 
@@ -86,7 +86,7 @@ impl Source {
         self.ranges.iter().map(of).collect()
     }
 
-    /// Ranges that have no rows at hand and may have more.
+    /// Ranges that have no buffered rows and may have more.
     pub(super) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         let waiting = |range: &RangeRows| range.rows.is_empty() && !range.exhausted;
         self.ranges.iter().enumerate().filter(move |(_, r)| waiting(r)).map(|(at, _)| at)
@@ -167,7 +167,7 @@ impl Source {
         first.ok_or_else(|| self.waiting().next().map_or(Next::Done, Next::NeedPage))
     }
 
-    /// The range with the smallest row, once every range has one or has nothing left.
+    /// K-way merge: the range with the smallest row, once every range has one or has nothing left.
     fn smallest(&self) -> Result<usize, Next> {
         if let Some(waiting) = self.waiting().next() {
             return Err(Next::NeedPage(waiting));

@@ -9,7 +9,7 @@ use sidereal_protocol::{DistinctType, QueryInfo};
 use super::{MAX_MERGED_ROWS, MergeError};
 use crate::order::{compare, identity};
 
-/// `DISTINCT` under way.
+/// The state of `DISTINCT`.
 #[derive(Debug)]
 pub(super) enum Distinct {
     Off,

@@ -1,5 +1,5 @@
 //! What a merge refuses and says; that it is right is shown over generated data in
-//! `tests/partitions.rs`.
+//! `tests/it/partitions.rs`.
 
 use serde_json::json;
 use sidereal_protocol::{DistinctType, SortOrder};

@@ -1,4 +1,4 @@
-//! Tokens to tree: clauses here, expressions next door.
+//! Tokens to syntax tree: clauses here, expressions in `expression.rs`.
 //!
 //! Recursive descent over clauses, precedence climbing over operators. The depth of the tree is
 //! counted while it is built, so that whatever recurses over it later has a bounded stack.

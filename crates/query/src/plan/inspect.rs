@@ -30,7 +30,7 @@ impl Query {
 
     /// Whether a gateway can serve the query over several partitions by itself, row by row.
     ///
-    /// Everything that has to be put together from the partitions' answers needs a client with a
+    /// Everything that has to be merged from the partitions' results needs a client with a
     /// query plan; the service answers it with 400/1004.
     pub fn is_servable_across_partitions(&self) -> bool {
         let streams = !self.select.distinct

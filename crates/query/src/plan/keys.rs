@@ -1,8 +1,8 @@
-//! Which partition keys can hold results, read off the filter.
+//! Partition pruning: which partition keys can hold results, by the filter.
 //!
-//! The filter is taken as a list of alternatives, each of which pins some levels of the key to
-//! values. What pins nothing leaves every key open; being wrong in that direction costs requests,
-//! in the other it would cost rows.
+//! The filter is taken in disjunctive normal form: a list of alternatives, each of which fixes some
+//! levels of the key to values. What fixes nothing leaves every key open; being wrong in that
+//! direction costs requests, in the other it would lose rows.
 
 use serde_json::Value;
 use sidereal_protocol::{
@@ -48,24 +48,24 @@ pub(super) fn query_ranges(
 ) -> Vec<QueryRange> {
     let everything = || vec![QueryRange::from(EffectivePartitionKeyRange::FULL)];
     let Some(keys) = partition_keys(query, parameters, definition) else { return everything() };
-    let mut places: Vec<(EffectivePartitionKeyRange, QueryRange)> = Vec::new();
+    let mut ranges: Vec<(EffectivePartitionKeyRange, QueryRange)> = Vec::new();
     for key in &keys {
         let Ok(range) = definition.effective_range(key) else { return everything() };
         let written = match definition.effective_key(key) {
             Ok(point) => QueryRange::from(point),
             Err(_) => QueryRange::from(range.clone()),
         };
-        places.push((range, written));
+        ranges.push((range, written));
     }
-    places.sort_by(|(left, _), (right, _)| {
+    ranges.sort_by(|(left, _), (right, _)| {
         left.min().cmp(right.min()).then_with(|| right.max().cmp(left.max()))
     });
     // A prefix sorts before the keys below it, which it makes superfluous.
-    places.dedup_by(|(next, _), (kept, _)| kept.covers(next));
-    if places.is_empty() {
+    ranges.dedup_by(|(next, _), (kept, _)| kept.covers(next));
+    if ranges.is_empty() {
         return everything();
     }
-    places.into_iter().map(|(_, written)| written).collect()
+    ranges.into_iter().map(|(_, written)| written).collect()
 }
 
 /// For each level of the key, the value an alternative pins it to.
@@ -88,7 +88,7 @@ fn alternatives(
     }
     let reader = Reader { root: query.document_alias()?, parameters, definition };
     let found = reader.read(query.filter.as_ref()?)?;
-    // A contradiction has no results anywhere; any one place will find that out.
+    // A contradiction has no results anywhere; asking any one key finds that out.
     if found.is_empty() {
         let nothing = vec![Some(PartitionKeyValue::Undefined); definition.paths().len()];
         return Some(vec![nothing]);

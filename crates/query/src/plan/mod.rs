@@ -1,7 +1,7 @@
-//! Plans: how a query that spans partitions is asked and put together.
+//! Query plans: how a query that spans partitions is split up and merged.
 //!
-//! A plan says which places of the key space to ask, what to ask them, and what is left to do with
-//! the answers ([`merge`](crate::merge) does it). The client makes plans for itself; the emulator
+//! A plan says which ranges of the key space to ask, what to ask them, and what is left to do with
+//! the results ([`merge`](crate::merge) does it). The client makes plans for itself; the emulator
 //! answers plan requests with the same ones, for SDKs that do their own merging.
 
 mod features;
@@ -30,7 +30,7 @@ use inspect::inner_query;
 /// # Errors
 ///
 /// If the query means nothing, needs a feature that is not in `supported`, or has a shape that
-/// cannot be put together from parts.
+/// cannot be merged from partial results.
 pub fn plan(
     query: &Query,
     parameters: &Parameters,
@@ -69,7 +69,7 @@ pub fn plan_within_partition(
     Ok(PartitionedQueryExecutionInfo::new(unchanged(query), vec![QueryRange::from(key)]))
 }
 
-/// A query that reads no documents has the same answer everywhere, so one place is asked.
+/// A query that reads no documents has the same result everywhere, so one partition is asked.
 fn anywhere(query: &Query) -> PartitionedQueryExecutionInfo {
     let first = QueryRange::from(EffectivePartitionKey::MIN);
     PartitionedQueryExecutionInfo::new(unchanged(query), vec![first])

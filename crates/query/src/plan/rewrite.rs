@@ -1,7 +1,6 @@
-//! The query each partition is asked, so that its answers can be put together.
+//! Query rewriting: what each partition is asked, so that its results can be merged.
 //!
-//! Sorted rows carry what they were sorted by, aggregates are left half-done, groups carry their
-//! keys, and windows are widened to whatever the others might not have. The shapes are those the
+//! Sorted rows carry their sort keys, aggregates are partial, groups carry their keys, and windows are widened to whatever the others might not have. The shapes are those the
 //! published SDKs read.
 
 use sidereal_protocol::AggregateType;
@@ -15,7 +14,7 @@ use crate::tree::{
 
 /// Rewrites a sorted query: each row becomes its RID, its sort values and what it was.
 ///
-/// The filter gets a place for a client's resume condition, and `SELECT VALUE` drops undefined
+/// The filter gets a placeholder for a client's resume condition, and `SELECT VALUE` drops undefined
 /// rows here, for a row without payload would be no row to a client.
 pub(super) fn sorted(query: &Query, keys: &[OrderKey]) -> Result<Query, PlanError> {
     let (from, document) = from_with_document(query)?;

@@ -1,4 +1,4 @@
-//! From rows to results: grouping, projecting, sorting, `DISTINCT` and the row window.
+//! The row pipeline: grouping, projection, sorting, `DISTINCT` and the row window.
 //!
 //! One query's rows go through here whether they come from one document (a sub-query) or from many
 //! (the query itself). The difference is only how long a value may borrow, which `keep` settles:
@@ -15,9 +15,9 @@ use crate::order::{compare_views, write_identity};
 use crate::tree::Direction;
 use crate::value::Datum;
 
-/// Rows on their way to becoming the result.
+/// The row pipeline of one query: rows in, results out.
 #[derive(Debug)]
-pub(crate) struct Gather<'d> {
+pub(crate) struct RowPipeline<'d> {
     groups: HashMap<Vec<u8>, usize>,
     group_list: Vec<Group>,
     rows: Vec<Row<'d>>,
@@ -39,7 +39,7 @@ struct Row<'d> {
     value: Datum<'d>,
 }
 
-impl<'d> Gather<'d> {
+impl<'d> RowPipeline<'d> {
     pub(crate) fn new(block: &Block) -> Self {
         Self {
             groups: HashMap::new(),
@@ -98,7 +98,7 @@ impl<'d> Gather<'d> {
         Ok(Flow::More)
     }
 
-    /// Lets go of sorted rows that cannot make it into the window, once they are the most of it.
+    /// Top-N: drops sorted rows beyond the window, once they outnumber those inside.
     fn forget_losers(&mut self, block: &Block) {
         /// Sorting pays off only for more rows than this.
         const SLACK: usize = 1024;
@@ -110,7 +110,7 @@ impl<'d> Gather<'d> {
         }
     }
 
-    /// Gives the rows that had to wait for the last document.
+    /// Gives the rows of blocking operators (sorting, grouping), which need every document first.
     pub(crate) fn finish<'a>(
         &mut self,
         machine: &mut Machine<'a>,

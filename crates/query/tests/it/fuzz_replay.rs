@@ -1,10 +1,8 @@
 //! The fuzz targets as ordinary tests: their corpus, and a bounded run of mutations of it.
 
-#[path = "../../../fuzz/src/replay.rs"]
-#[allow(unreachable_pub, reason = "shared with the fuzz crate")]
+#[path = "../../../../fuzz/src/replay.rs"]
 mod replay;
-#[path = "../../../fuzz/src/query.rs"]
-#[allow(unreachable_pub, reason = "shared with the fuzz crate")]
+#[path = "../../../../fuzz/src/query.rs"]
 mod targets;
 
 use std::path::Path;

@@ -1,7 +1,5 @@
 //! Laws of the values: order, merges and tilings, whatever the input.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -109,7 +107,7 @@ proptest! {
     }
 
     #[test]
-    fn places_are_ordered_as_padded_bytes(
+    fn effective_keys_are_ordered_as_padded_bytes(
         a in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..64),
         b in prop::collection::vec(prop_oneof![Just(0u8), any::<u8>()], 0..64),
     ) {
@@ -121,10 +119,10 @@ proptest! {
     }
 
     #[test]
-    fn equal_keys_fall_into_the_same_place(a in component(), b in component()) {
+    fn equal_keys_have_the_same_effective_key(a in component(), b in component()) {
         let definition = PartitionKeyDefinition::new(["/pk"]).unwrap();
-        let place = |value: &PartitionKeyValue| definition.effective_key(&value.clone().into()).unwrap();
-        prop_assert_eq!(a == b, place(&a) == place(&b));
+        let effective = |value: &PartitionKeyValue| definition.effective_key(&value.clone().into()).unwrap();
+        prop_assert_eq!(a == b, effective(&a) == effective(&b));
     }
 
     #[test]
@@ -133,8 +131,8 @@ proptest! {
     ) {
         let definition = PartitionKeyDefinition::new(["/a", "/b"]).unwrap();
         let range = definition.effective_range(&first.clone().into()).unwrap();
-        let place = definition.effective_key(&(other.clone(), second).into()).unwrap();
-        prop_assert_eq!(range.contains(&place), first == other);
+        let effective = definition.effective_key(&(other.clone(), second).into()).unwrap();
+        prop_assert_eq!(range.contains(&effective), first == other);
     }
 }
 
@@ -209,10 +207,10 @@ proptest! {
             prop_assert_eq!(ranges[ranges.len() - 1].max(), full.max());
         }
         for key in &keys {
-            let place = definition.effective_key(&key.as_str().into()).unwrap();
-            let serves = |range: &&Arc<RoutedRange>| range.range().contains(&place);
+            let effective = definition.effective_key(&key.as_str().into()).unwrap();
+            let serves = |range: &&Arc<RoutedRange>| range.range().contains(&effective);
             let serving: Vec<_> = map.ranges().iter().filter(serves).collect();
-            prop_assert_eq!(serving, vec![map.at(&place)]);
+            prop_assert_eq!(serving, vec![map.at(&effective)]);
         }
         // Listing everything from the start gives the same map as following the changes.
         let fresh = RoutingMap::build(listed).unwrap();

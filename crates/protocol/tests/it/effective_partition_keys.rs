@@ -1,7 +1,5 @@
 //! Effective partition keys against values computed elsewhere: other SDKs and the service's docs.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use serde::Deserialize;
 use sidereal_protocol::{
     PartitionKey, PartitionKeyDefinition, PartitionKeyKind, PartitionKeyValue, PartitionKeyVersion,
@@ -53,7 +51,7 @@ fn definition(kind: PartitionKeyKind, version: u8, levels: usize) -> PartitionKe
 
 #[test]
 fn keys_hash_as_other_sdks_hash_them() {
-    let vectors: Vectors = serde_json::from_str(include_str!("data/epk_vectors.json")).unwrap();
+    let vectors: Vectors = serde_json::from_str(include_str!("../data/epk_vectors.json")).unwrap();
     assert_eq!(vectors.cases.len(), 42);
     for case in vectors.cases {
         let kind = match case.kind.as_str() {
@@ -62,8 +60,9 @@ fn keys_hash_as_other_sdks_hash_them() {
             other => panic!("{}: {other} is no kind", case.id),
         };
         let key = PartitionKey::new(case.values.iter().map(Component::value)).unwrap();
-        let place = definition(kind, case.version, case.values.len()).effective_key(&key).unwrap();
-        assert_eq!(place.to_string(), case.expected_epk, "{}", case.id);
+        let effective =
+            definition(kind, case.version, case.values.len()).effective_key(&key).unwrap();
+        assert_eq!(effective.to_string(), case.expected_epk, "{}", case.id);
     }
 }
 
@@ -120,14 +119,14 @@ fn single_keys_hash_as_documented() {
 #[test]
 fn quotes_slashes_and_line_ends_hash_as_documented() {
     let key = PartitionKey::from("quote\"backslash\\slash/newline\n");
-    let place = definition(PartitionKeyKind::Hash, 2, 1).effective_key(&key).unwrap();
-    assert_eq!(place.to_string(), "0A75245A5A77FB1C92F7AB9E0FD5E73F");
+    let effective = definition(PartitionKeyKind::Hash, 2, 1).effective_key(&key).unwrap();
+    assert_eq!(effective.to_string(), "0A75245A5A77FB1C92F7AB9E0FD5E73F");
 }
 
 #[test]
 fn the_key_a_hashes_as_the_python_sdk_hashes_it() {
-    let place = definition(PartitionKeyKind::Hash, 2, 1).effective_key(&"a".into()).unwrap();
-    assert_eq!(place.to_string(), "3A5381E1114EB8D3FCC90795045B49B7");
+    let effective = definition(PartitionKeyKind::Hash, 2, 1).effective_key(&"a".into()).unwrap();
+    assert_eq!(effective.to_string(), "3A5381E1114EB8D3FCC90795045B49B7");
 }
 
 #[test]
