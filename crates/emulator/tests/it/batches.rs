@@ -1,10 +1,6 @@
 //! Batches over a socket: all or nothing, and each for itself.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
-use common::{Answer, Client, DOCS, KEY, key_of};
+use crate::common::{Answer, Client, DOCS, KEY, key_of};
 use http::Method;
 use serde_json::{Value, json};
 

@@ -1,9 +1,9 @@
 //! The fuzz target as an ordinary test: its corpus, and a bounded run of mutations of it.
 
-#[path = "../../../fuzz/src/replay.rs"]
+#[path = "../../../../fuzz/src/replay.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate")]
 mod replay;
-#[path = "../../../fuzz/src/emulator.rs"]
+#[path = "../../../../fuzz/src/emulator.rs"]
 #[allow(unreachable_pub, reason = "shared with the fuzz crate")]
 mod targets;
 

@@ -1,11 +1,7 @@
 //! The admin API over a socket: every route, who may use it, and what a wrong request is told.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
+use crate::common::{Answer, Client, DOCS, KEY};
 use bytes::Bytes;
-use common::{Answer, Client, DOCS, KEY};
 use http::{Method, Request};
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;

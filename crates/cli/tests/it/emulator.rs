@@ -1,7 +1,5 @@
 //! `sidereal emulator` as a process: what it prints, what it answers, how it ends.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +10,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 /// No answer is waited for longer than this; it is far beyond what any takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A directory of its own, removed at the end.
 struct Directory(PathBuf);
@@ -55,7 +53,7 @@ impl Running {
     fn probe(&self) -> String {
         let address = self.fact("endpoint").trim_start_matches("https://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         write!(stream, "GET /probe HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
             .unwrap();
         let mut answer = String::new();

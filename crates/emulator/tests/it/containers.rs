@@ -1,8 +1,6 @@
 //! Databases, containers, partition ranges and throughput over a socket.
 
-mod common;
-
-use common::Client;
+use crate::common::Client;
 use http::Method;
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;

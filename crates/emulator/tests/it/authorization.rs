@@ -1,13 +1,9 @@
 //! Who is let in: keys, dates, and what a refusal says.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::time::{Duration, SystemTime};
 
+use crate::common::{Client, signed};
 use bytes::Bytes;
-use common::{Client, signed};
 use http::{Method, Request};
 use sidereal_protocol::AccountKey;
 

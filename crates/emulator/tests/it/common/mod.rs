@@ -1,7 +1,5 @@
 //! A bare client for tests: signs requests, sends them over a socket, and reads the answers.
 
-#![allow(dead_code, reason = "each test file uses its own part of the client")]
-
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
@@ -15,7 +13,7 @@ use sidereal_protocol::{AccountKey, HttpDate, PartitionKey, PartitionKeyValue, R
 use tokio::net::TcpStream;
 
 /// No request of a test takes longer.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// An emulator behind a socket, with a database `db` where the test wants one.
 pub(crate) struct Client {
@@ -80,12 +78,12 @@ impl Client {
 
     /// Sends a request as it is.
     pub(crate) async fn exchange(&self, request: Request<Bytes>) -> Answer {
-        tokio::time::timeout(PATIENCE, self.exchange_at_last(request))
+        tokio::time::timeout(TIMEOUT, self.exchange_on_new_connection(request))
             .await
             .expect("an answer in time")
     }
 
-    async fn exchange_at_last(&self, mut request: Request<Bytes>) -> Answer {
+    async fn exchange_on_new_connection(&self, mut request: Request<Bytes>) -> Answer {
         let authority =
             self.emulator.http_endpoint().trim_start_matches("http://").trim_end_matches('/');
         request.headers_mut().insert("host", authority.parse().expect("an authority is a header"));
@@ -199,19 +197,19 @@ pub(crate) fn signed(
     request.body(Bytes::from(body)).expect("a well-formed request")
 }
 
-/// An account without a socket, whose clock the test turns.
-pub(crate) struct Still {
-    pub(crate) account: Account,
+/// An account without a socket, whose clock the test advances.
+pub(crate) struct Fixture {
+    pub(crate) account: Arc<Account>,
     pub(crate) clock: Arc<ManualClock>,
 }
 
-impl Still {
+impl Fixture {
     pub(crate) fn new(change: impl FnOnce(&mut sidereal_emulator::AccountOptions)) -> Self {
         let clock = Arc::new(ManualClock::new(Timestamp::from_millis(1_700_000_000_000)));
         let mut options =
             sidereal_emulator::AccountOptions { clock: clock.clone(), ..Default::default() };
         change(&mut options);
-        Self { account: Account::new(options), clock }
+        Self { account: Arc::new(Account::new(options)), clock }
     }
 
     pub(crate) fn send(
@@ -237,7 +235,8 @@ impl Still {
         self.account.handle_in(&region.into(), request).map(Answer::of)
     }
 
-    fn request(
+    /// A request with the fixture's date and key.
+    pub(crate) fn request(
         &self,
         method: Method,
         path: &str,

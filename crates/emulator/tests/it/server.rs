@@ -1,7 +1,5 @@
 //! The emulator over real sockets: one port for every protocol, several emulators in one process.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +18,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
 /// No test waits longer than this; it is far beyond what any of them needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 async fn start() -> Emulator {
     Emulator::builder().start().await.unwrap()
@@ -84,7 +82,7 @@ where
 async fn whole(
     response: impl Future<Output = hyper::Result<Response<hyper::body::Incoming>>>,
 ) -> Response<Bytes> {
-    let response = tokio::time::timeout(PATIENCE, response).await.unwrap().unwrap();
+    let response = tokio::time::timeout(TIMEOUT, response).await.unwrap().unwrap();
     let (parts, body) = response.into_parts();
     Response::from_parts(parts, body.collect().await.unwrap().to_bytes())
 }
@@ -145,7 +143,7 @@ async fn a_connection_may_have_twenty_streams_or_as_many_as_asked_for() {
             assert!(ended.is_pending(), "the server closed the connection");
             response.as_mut().poll(context)
         });
-        tokio::time::timeout(PATIENCE, answered).await.unwrap().unwrap();
+        tokio::time::timeout(TIMEOUT, answered).await.unwrap().unwrap();
         assert_eq!(connection.max_concurrent_send_streams(), streams);
     }
 }
@@ -173,7 +171,7 @@ async fn a_dropped_emulator_gives_its_port_back() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, refused).await.expect("the port is closed");
+    tokio::time::timeout(TIMEOUT, refused).await.expect("the port is closed");
 }
 
 #[tokio::test]
@@ -207,6 +205,6 @@ async fn a_connection_that_a_fault_resets_ends_as_abruptly_over_tls() {
     let mut stream = connect_tls(&emulator, "localhost", &["http/1.1"]).await;
     emulator.account().add_fault(FaultRule::new(FaultEffect::ResetBefore)).unwrap();
     stream.write_all(b"GET /probe HTTP/1.1\r\nhost: sidereal\r\n\r\n").await.unwrap();
-    let read = tokio::time::timeout(PATIENCE, stream.read(&mut [0; 16])).await.unwrap();
+    let read = tokio::time::timeout(TIMEOUT, stream.read(&mut [0; 16])).await.unwrap();
     assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
 }

@@ -1,8 +1,6 @@
 //! The change feed over a socket.
 
-mod common;
-
-use common::{Answer, Client, DOCS, KEY};
+use crate::common::{Answer, Client, DOCS, KEY};
 use http::Method;
 use serde_json::{Value, json};
 

@@ -1,8 +1,6 @@
 //! Items over a socket: point operations, conditions, keys, limits.
 
-mod common;
-
-use common::{Client, DOCS, KEY, key_of};
+use crate::common::{Client, DOCS, KEY, key_of};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -128,7 +126,8 @@ async fn keys_of_every_kind_find_their_items() {
 }
 
 /// A container whose definition names no version hashes by version 1, which reads only the first hundred
-/// characters of a string: long keys that begin alike share a place, and are still different keys.
+/// characters of a string: long keys with a common prefix share an effective partition
+/// key, and are still different keys.
 #[tokio::test]
 async fn keys_of_version_1_that_begin_alike_stay_apart() {
     let client = Client::with(sidereal_emulator::Emulator::builder().partitions(5)).await;

@@ -1,7 +1,5 @@
 //! `sidereal chaos` against `sidereal emulator`, both as processes.
 
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 /// No answer is waited for longer than this; it is far beyond what any takes.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A running emulator with two regions; killed when dropped.
 struct Emulator {
@@ -70,7 +68,7 @@ impl Emulator {
     fn probe(&self) -> String {
         let address = self.endpoint.trim_start_matches("http://").trim_end_matches('/');
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
         write!(stream, "GET /probe HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
             .unwrap();
         let mut answer = String::new();

@@ -1,14 +1,10 @@
 //! Faults: what a rule does to a request, without a connection and over one.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::num::NonZeroU64;
 use std::time::{Duration, Instant, SystemTime};
 
+use crate::common::{Answer, Client, DOCS, Fixture, KEY, key_of, signed};
 use bytes::Bytes;
-use common::{Answer, Client, DOCS, KEY, Still, key_of, signed};
 use http::{Method, Request};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::{http1, http2};
@@ -22,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// No test waits longer than this for something that is to happen.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// How long a test looks on while nothing is to happen.
 const A_WHILE: Duration = Duration::from_millis(100);
@@ -41,45 +37,49 @@ fn item(id: &str) -> Value {
 }
 
 /// An account with two regions and a container `db/c` of four partitions.
-fn still() -> Still {
-    let still = Still::new(|options| {
+fn fixture() -> Fixture {
+    let fixture = Fixture::new(|options| {
         options.regions = ["West US", "East US"].map(RegionName::from).to_vec();
         options.partitions = Some(4);
     });
-    still.create_container(json!({}));
-    still
+    fixture.create_container(json!({}));
+    fixture
 }
 
-fn write(still: &Still, id: &str) -> Answer {
+fn write(fixture: &Fixture, id: &str) -> Answer {
     let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
-    still.send(Method::POST, DOCS, &upsert, item(id))
+    fixture.send(Method::POST, DOCS, &upsert, item(id))
 }
 
-fn read(still: &Still, id: &str) -> Answer {
-    still.send(Method::GET, &format!("{DOCS}/{id}"), &[A], Value::Null)
+fn read(fixture: &Fixture, id: &str) -> Answer {
+    fixture.send(Method::GET, &format!("{DOCS}/{id}"), &[A], Value::Null)
 }
 
 #[test]
 fn an_answer_takes_the_place_of_the_work() {
-    let still = still();
+    let fixture = fixture();
     let effect = FaultEffect::Answer {
         status: 429,
         sub_status: 3200,
         retry_after: Some(Duration::from_millis(70)),
     };
-    still.account.add_fault(FaultRule { condition: upserts(), ..FaultRule::new(effect) }).unwrap();
-    let refused = write(&still, "1");
+    fixture
+        .account
+        .add_fault(FaultRule { condition: upserts(), ..FaultRule::new(effect) })
+        .unwrap();
+    let refused = write(&fixture, "1");
     assert_eq!((refused.status, refused.sub_status()), (429, 3200));
     assert_eq!(refused.header("x-ms-retry-after-ms"), Some("70"));
     assert_eq!(refused.json()["code"], "TooManyRequests");
-    assert_eq!(read(&still, "1").status, 404);
+    assert_eq!(read(&fixture, "1").status, 404);
 }
 
 #[test]
 fn every_part_of_a_request_can_be_what_a_rule_looks_at() {
-    let still = still();
-    assert_eq!(write(&still, "1").status, 201);
-    let range = read(&still, "1").header("x-ms-documentdb-partitionkeyrangeid").unwrap().to_owned();
+    let fixture = fixture();
+    assert_eq!(write(&fixture, "1").status, 201);
+    let range =
+        read(&fixture, "1").header("x-ms-documentdb-partitionkeyrangeid").unwrap().to_owned();
     let other = if range == "0" { 1 } else { 0 };
     let any = FaultCondition::default;
     let range_of = |id: &str| Some(id.parse::<PartitionKeyRangeId>().unwrap());
@@ -109,74 +109,74 @@ fn every_part_of_a_request_can_be_what_a_rule_looks_at() {
     ];
     for (condition, expected) in cases {
         let rule = FaultRule { condition, ..FaultRule::new(UNAVAILABLE) };
-        still.account.add_fault(rule.clone()).unwrap();
+        fixture.account.add_fault(rule.clone()).unwrap();
         let status = if expected { 503 } else { 200 };
-        assert_eq!(read(&still, "1").status, status, "{rule:?}");
-        still.account.clear_faults();
+        assert_eq!(read(&fixture, "1").status, status, "{rule:?}");
+        fixture.account.clear_faults();
     }
 }
 
 #[test]
 fn an_item_is_known_by_its_body_and_a_container_by_its_rid() {
-    let still = still();
-    let created = write(&still, "1").json();
-    let container = still.send(Method::GET, "/dbs/db/colls/c", &[], Value::Null).json();
+    let fixture = fixture();
+    let created = write(&fixture, "1").json();
+    let container = fixture.send(Method::GET, "/dbs/db/colls/c", &[], Value::Null).json();
     let condition = FaultCondition {
         item: Some("2".to_owned()),
         container: Some("db/c".to_owned()),
         ..Default::default()
     };
-    still.account.add_fault(FaultRule { condition, ..FaultRule::new(UNAVAILABLE) }).unwrap();
-    assert_eq!([write(&still, "1").status, write(&still, "2").status], [200, 503]);
-    still.account.clear_faults();
+    fixture.account.add_fault(FaultRule { condition, ..FaultRule::new(UNAVAILABLE) }).unwrap();
+    assert_eq!([write(&fixture, "1").status, write(&fixture, "2").status], [200, 503]);
+    fixture.account.clear_faults();
 
     let condition = FaultCondition { container: Some("db/c".to_owned()), ..Default::default() };
-    still.account.add_fault(FaultRule { condition, ..FaultRule::new(UNAVAILABLE) }).unwrap();
+    fixture.account.add_fault(FaultRule { condition, ..FaultRule::new(UNAVAILABLE) }).unwrap();
     let by_rid = format!("/{}docs", container["_self"].as_str().unwrap());
     assert!(created["_self"].as_str().unwrap().starts_with(&by_rid[1..]));
-    assert_eq!(still.send(Method::GET, &by_rid, &[], Value::Null).status, 503);
+    assert_eq!(fixture.send(Method::GET, &by_rid, &[], Value::Null).status, 503);
 }
 
 #[test]
 fn a_rule_starts_and_ends_by_the_accounts_clock() {
-    let still = still();
-    let start = still.clock.now().after(Duration::from_secs(10));
+    let fixture = fixture();
+    let start = fixture.clock.now().after(Duration::from_secs(10));
     let rule = FaultRule {
         start: Some(start),
         end: Some(start.after(Duration::from_secs(5))),
         ..FaultRule::new(UNAVAILABLE)
     };
-    still.account.add_fault(rule).unwrap();
+    fixture.account.add_fault(rule).unwrap();
     let mut seen = Vec::new();
     for _ in 0..4 {
-        seen.push(write(&still, "1").status);
-        still.clock.advance(Duration::from_secs(5));
+        seen.push(write(&fixture, "1").status);
+        fixture.clock.advance(Duration::from_secs(5));
     }
     assert_eq!(seen, [201, 200, 503, 200]);
 }
 
 #[test]
 fn rules_count_what_they_match_and_what_they_hit() {
-    let still = still();
+    let fixture = fixture();
     let occurrence = Some(Occurrence::Every(NonZeroU64::new(3).unwrap()));
     let condition = FaultCondition { occurrence, ..upserts() };
     let rule = FaultRule { condition, hit_limit: Some(2), ..FaultRule::new(UNAVAILABLE) };
-    let name = still.account.add_fault(rule).unwrap();
-    let statuses: Vec<u16> = (0..10).map(|_| write(&still, "1").status).collect();
+    let name = fixture.account.add_fault(rule).unwrap();
+    let statuses: Vec<u16> = (0..10).map(|_| write(&fixture, "1").status).collect();
     assert_eq!(statuses, [201, 200, 503, 200, 200, 503, 200, 200, 200, 200]);
-    let report = &still.account.faults()[0];
+    let report = &fixture.account.faults()[0];
     assert_eq!((report.matches, report.hits), (10, 2));
-    assert!(still.account.remove_fault(&name));
-    assert!(still.account.faults().is_empty());
+    assert!(fixture.account.remove_fault(&name));
+    assert!(fixture.account.faults().is_empty());
 }
 
 #[test]
-fn chance_repeats_itself_with_its_seed() {
+fn a_probability_draws_the_same_with_the_same_seed() {
     let run = |seed| {
-        let still = still();
+        let fixture = fixture();
         let rule = FaultRule { probability: 0.5, seed, ..FaultRule::new(UNAVAILABLE) };
-        still.account.add_fault(rule).unwrap();
-        (0..40).map(|_| write(&still, "1").status == 503).collect::<Vec<bool>>()
+        fixture.account.add_fault(rule).unwrap();
+        (0..40).map(|_| write(&fixture, "1").status == 503).collect::<Vec<bool>>()
     };
     assert_eq!(run(3), run(3));
     assert_ne!(run(3), run(4));
@@ -184,11 +184,13 @@ fn chance_repeats_itself_with_its_seed() {
 
 #[test]
 fn without_a_connection_delays_pass_and_a_broken_one_is_no_answer() {
-    let still = still();
+    let fixture = fixture();
     let wait = Duration::from_secs(3600);
     let in_west = |id: &str| {
         let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
-        still.send_in("West US", Method::POST, DOCS, &upsert, item(id)).map(|answer| answer.status)
+        fixture
+            .send_in("West US", Method::POST, DOCS, &upsert, item(id))
+            .map(|answer| answer.status)
     };
     let cases = [
         (FaultEffect::DelayBefore { wait }, Some(201), 200),
@@ -200,24 +202,24 @@ fn without_a_connection_delays_pass_and_a_broken_one_is_no_answer() {
     ];
     for (number, (effect, answered, stored)) in cases.into_iter().enumerate() {
         let id = number.to_string();
-        still.account.add_fault(FaultRule::new(effect.clone())).unwrap();
+        fixture.account.add_fault(FaultRule::new(effect.clone())).unwrap();
         assert_eq!(in_west(&id), answered, "{effect:?}");
-        still.account.clear_faults();
-        assert_eq!(read(&still, &id).status, stored, "{effect:?}");
+        fixture.account.clear_faults();
+        assert_eq!(read(&fixture, &id).status, stored, "{effect:?}");
     }
-    still.account.add_fault(FaultRule::new(FaultEffect::Hang)).unwrap();
-    assert_eq!(write(&still, "x").status, 503);
+    fixture.account.add_fault(FaultRule::new(FaultEffect::Hang)).unwrap();
+    assert_eq!(write(&fixture, "x").status, 503);
 }
 
 #[test]
 fn a_body_can_end_early_or_be_another() {
-    let still = still();
-    write(&still, "1");
-    let whole = read(&still, "1").text;
+    let fixture = fixture();
+    write(&fixture, "1");
+    let whole = read(&fixture, "1").text;
     let with = |effect| {
-        still.account.add_fault(FaultRule::new(effect)).unwrap();
-        let answer = read(&still, "1");
-        still.account.clear_faults();
+        fixture.account.add_fault(FaultRule::new(effect)).unwrap();
+        let answer = read(&fixture, "1");
+        fixture.account.clear_faults();
         assert_eq!(answer.status, 200);
         answer.text
     };
@@ -265,19 +267,19 @@ async fn send(client: &Client, version: Version, mut request: Request<Full<Bytes
             request.headers_mut().insert("host", authority.parse().unwrap());
             let (mut sender, connection) = http1::handshake(stream).await.unwrap();
             tokio::spawn(connection);
-            timeout(PATIENCE, sender.send_request(request)).await
+            timeout(TIMEOUT, sender.send_request(request)).await
         }
         Version::Http2 => {
             *request.uri_mut() = format!("{endpoint}{}", request.uri()).parse().unwrap();
             let (mut sender, connection) =
                 http2::handshake(TokioExecutor::new(), stream).await.unwrap();
             tokio::spawn(connection);
-            timeout(PATIENCE, sender.send_request(request)).await
+            timeout(TIMEOUT, sender.send_request(request)).await
         }
     };
     let Ok(response) = sent.expect("an end in time") else { return Went::Broken };
     let status = response.status().as_u16();
-    match timeout(PATIENCE, response.into_body().collect()).await.expect("an end in time") {
+    match timeout(TIMEOUT, response.into_body().collect()).await.expect("an end in time") {
         Ok(body) => Went::Answered(status, String::from_utf8(body.to_bytes().to_vec()).unwrap()),
         Err(_) => Went::BrokeOff(status),
     }
@@ -333,7 +335,7 @@ async fn a_reset_is_one_to_the_socket() {
     let authority = client.emulator.http_endpoint().trim_start_matches("http://");
     let mut stream = TcpStream::connect(authority.trim_end_matches('/')).await.unwrap();
     stream.write_all(b"GET /probe HTTP/1.1\r\nhost: sidereal\r\n\r\n").await.unwrap();
-    let error = timeout(PATIENCE, stream.read(&mut [0; 16])).await.unwrap().unwrap_err();
+    let error = timeout(TIMEOUT, stream.read(&mut [0; 16])).await.unwrap().unwrap_err();
     assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
@@ -370,7 +372,7 @@ async fn a_delay_holds_the_answer_back_and_before_the_work_the_work_too() {
 #[tokio::test]
 async fn a_delay_after_the_work_lets_others_see_it_before_the_answer_comes() {
     let client = Client::with_container(1).await;
-    let wait = PATIENCE; // Longer than it takes to look, and never waited for.
+    let wait = TIMEOUT; // Longer than it takes to look, and never waited for.
     for (effect, done) in
         [(FaultEffect::DelayAfter { wait }, true), (FaultEffect::DelayBefore { wait }, false)]
     {
@@ -410,10 +412,10 @@ async fn a_request_that_hangs_ends_with_the_server() {
     while client.emulator.account().faults()[0].hits == 0 {
         tokio::task::yield_now().await;
     }
-    timeout(PATIENCE, client.emulator.shutdown())
+    timeout(TIMEOUT, client.emulator.shutdown())
         .await
         .expect("the hanging request holds nothing up");
-    assert!(timeout(PATIENCE, hanging).await.unwrap().unwrap().is_err());
+    assert!(timeout(TIMEOUT, hanging).await.unwrap().unwrap().is_err());
 }
 
 #[tokio::test]

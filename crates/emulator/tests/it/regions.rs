@@ -1,12 +1,8 @@
-//! Several regions: replicas that lag, sessions that wait, writes that move, doors that close.
-
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
+//! Several regions: replication lag, session consistency, failover of the write region, regions offline.
 
 use std::time::Duration;
 
-use common::{Answer, Client, DOCS, KEY, Still};
+use crate::common::{Answer, Client, DOCS, Fixture, KEY};
 use http::Method;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -21,76 +17,78 @@ const A: (&str, &str) = (KEY, "[\"a\"]");
 const LAG: Duration = Duration::from_millis(100);
 
 /// West writes, East and North follow a tenth of a second behind.
-fn three() -> Still {
+fn three() -> Fixture {
     of_consistency(ConsistencyLevel::Session)
 }
 
-fn of_consistency(consistency: ConsistencyLevel) -> Still {
-    let still = Still::new(|options| {
+fn of_consistency(consistency: ConsistencyLevel) -> Fixture {
+    let fixture = Fixture::new(|options| {
         options.regions = [WEST, EAST, NORTH].map(RegionName::from).to_vec();
         options.replication_delay = LAG;
         options.consistency = consistency;
         options.max_staleness = 3;
     });
-    still.create_container(json!({}));
-    still
+    fixture.create_container(json!({}));
+    fixture
 }
 
-fn write_in(still: &Still, region: &str, id: &str) -> Answer {
+fn write_in(fixture: &Fixture, region: &str, id: &str) -> Answer {
     let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
-    still
+    fixture
         .send_in(region, Method::POST, DOCS, &upsert, json!({ "id": id, "pk": "a" }))
-        .expect("an open door")
+        .expect("the region is online")
 }
 
-fn read_in(still: &Still, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
+fn read_in(fixture: &Fixture, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
     let mut headers = vec![A];
     headers.extend_from_slice(more);
     let path = format!("{DOCS}/{id}");
-    still.send_in(region, Method::GET, &path, &headers, Value::Null).expect("an open door")
+    fixture
+        .send_in(region, Method::GET, &path, &headers, Value::Null)
+        .expect("the region is online")
 }
 
-fn locations(still: &Still, list: &str) -> Vec<String> {
-    let account = still.send(Method::GET, "/", &[], Value::Null).json();
+fn locations(fixture: &Fixture, list: &str) -> Vec<String> {
+    let account = fixture.send(Method::GET, "/", &[], Value::Null).json();
     let names = account[list].as_array().expect("a list").iter();
     names.map(|location| location["name"].as_str().expect("a name").to_owned()).collect()
 }
 
 #[test]
 fn a_write_arrives_in_the_other_regions_after_the_delay() {
-    let still = three();
-    assert_eq!(write_in(&still, WEST, "1").status, 201);
-    assert_eq!(read_in(&still, WEST, "1", &[]).status, 200);
-    assert_eq!(read_in(&still, EAST, "1", &[]).status, 404);
-    still.clock.advance(LAG);
-    assert_eq!(read_in(&still, EAST, "1", &[]).status, 200);
-    assert_eq!(read_in(&still, EAST, "1", &[]).header("lsn"), Some("1"));
+    let fixture = three();
+    assert_eq!(write_in(&fixture, WEST, "1").status, 201);
+    assert_eq!(read_in(&fixture, WEST, "1", &[]).status, 200);
+    assert_eq!(read_in(&fixture, EAST, "1", &[]).status, 404);
+    fixture.clock.advance(LAG);
+    assert_eq!(read_in(&fixture, EAST, "1", &[]).status, 200);
+    assert_eq!(read_in(&fixture, EAST, "1", &[]).header("lsn"), Some("1"));
 }
 
 #[test]
 fn a_session_is_not_available_where_its_writes_have_not_arrived() {
-    let still = three();
-    let token = write_in(&still, WEST, "1").header("x-ms-session-token").unwrap().to_owned();
+    let fixture = three();
+    let token = write_in(&fixture, WEST, "1").header("x-ms-session-token").unwrap().to_owned();
     let session = ("x-ms-session-token", token.as_str());
-    let early = read_in(&still, EAST, "1", &[session]);
+    let early = read_in(&fixture, EAST, "1", &[session]);
     assert_eq!((early.status, early.sub_status()), (404, 1002));
-    let eventual = read_in(&still, EAST, "1", &[session, ("x-ms-consistency-level", "Eventual")]);
+    let eventual = read_in(&fixture, EAST, "1", &[session, ("x-ms-consistency-level", "Eventual")]);
     assert_eq!((eventual.status, eventual.sub_status()), (404, 0));
-    still.clock.advance(LAG);
-    assert_eq!(read_in(&still, EAST, "1", &[session]).status, 200);
+    fixture.clock.advance(LAG);
+    assert_eq!(read_in(&fixture, EAST, "1", &[session]).status, 200);
 }
 
 #[test]
 fn replication_can_be_paused_and_resumed() {
-    let still = three();
-    still.account.pause_replication(&EAST.into(), true).unwrap();
-    write_in(&still, WEST, "1");
-    still.clock.advance(LAG * 10);
-    assert_eq!([EAST, NORTH].map(|region| read_in(&still, region, "1", &[]).status), [404, 200]);
-    still.account.pause_replication(&EAST.into(), false).unwrap();
-    assert_eq!(read_in(&still, EAST, "1", &[]).status, 200);
+    let fixture = three();
+    fixture.account.pause_replication(&EAST.into(), true).unwrap();
+    write_in(&fixture, WEST, "1");
+    fixture.clock.advance(LAG * 10);
+    assert_eq!([EAST, NORTH].map(|region| read_in(&fixture, region, "1", &[]).status), [404, 200]);
+    fixture.account.pause_replication(&EAST.into(), false).unwrap();
+    assert_eq!(read_in(&fixture, EAST, "1", &[]).status, 200);
     assert!(
-        still
+        fixture
             .account
             .pause_replication(&"Mars".into(), true)
             .unwrap_err()
@@ -101,12 +99,12 @@ fn replication_can_be_paused_and_resumed() {
 
 #[test]
 fn only_the_write_region_accepts_writes() {
-    let still = three();
-    let refused = write_in(&still, EAST, "1");
+    let fixture = three();
+    let refused = write_in(&fixture, EAST, "1");
     assert_eq!((refused.status, refused.sub_status()), (403, 3));
-    let metadata = still.send_in(EAST, Method::POST, "/dbs", &[], json!({ "id": "x" })).unwrap();
+    let metadata = fixture.send_in(EAST, Method::POST, "/dbs", &[], json!({ "id": "x" })).unwrap();
     assert_eq!((metadata.status, metadata.sub_status()), (403, 3));
-    let query = still.send_in(
+    let query = fixture.send_in(
         EAST,
         Method::POST,
         DOCS,
@@ -118,139 +116,147 @@ fn only_the_write_region_accepts_writes() {
 
 #[test]
 fn a_graceful_change_announces_switches_and_loses_nothing() {
-    let still = three();
-    write_in(&still, WEST, "1");
+    let fixture = three();
+    write_in(&fixture, WEST, "1");
     let announcement = Duration::from_secs(6);
     let overlap = Duration::from_secs(16);
     let change = WriteRegionChange::Graceful { announcement, overlap };
-    assert_eq!(still.account.change_write_region(&EAST.into(), change).unwrap(), []);
-    assert_eq!(locations(&still, "writableLocations"), [EAST, WEST]);
-    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "2").status), [201, 403]);
+    assert_eq!(fixture.account.change_write_region(&EAST.into(), change).unwrap(), []);
+    assert_eq!(locations(&fixture, "writableLocations"), [EAST, WEST]);
+    assert_eq!([WEST, EAST].map(|region| write_in(&fixture, region, "2").status), [201, 403]);
 
-    still.account.pause_replication(&EAST.into(), true).unwrap();
-    write_in(&still, WEST, "3");
-    still.clock.advance(announcement);
-    assert_eq!(locations(&still, "writableLocations"), [EAST, WEST]);
-    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "4").status), [403, 201]);
+    fixture.account.pause_replication(&EAST.into(), true).unwrap();
+    write_in(&fixture, WEST, "3");
+    fixture.clock.advance(announcement);
+    assert_eq!(locations(&fixture, "writableLocations"), [EAST, WEST]);
+    assert_eq!([WEST, EAST].map(|region| write_in(&fixture, region, "4").status), [403, 201]);
     // The new region had everything before it wrote, although replication was paused.
-    assert_eq!(["1", "2", "3", "4"].map(|id| read_in(&still, EAST, id, &[]).status), [200; 4]);
+    assert_eq!(["1", "2", "3", "4"].map(|id| read_in(&fixture, EAST, id, &[]).status), [200; 4]);
 
-    still.clock.advance(overlap);
-    assert_eq!(locations(&still, "writableLocations"), [EAST]);
-    assert_eq!(locations(&still, "readableLocations"), [EAST, WEST, NORTH]);
-    assert_eq!(read_in(&still, WEST, "4", &[]).status, 200);
+    fixture.clock.advance(overlap);
+    assert_eq!(locations(&fixture, "writableLocations"), [EAST]);
+    assert_eq!(locations(&fixture, "readableLocations"), [EAST, WEST, NORTH]);
+    assert_eq!(read_in(&fixture, WEST, "4", &[]).status, 200);
 }
 
 #[test]
 fn what_has_arrived_stays_whatever_replication_does_next() {
-    let still = three();
-    write_in(&still, WEST, "1");
-    still.clock.advance(LAG);
-    still.account.pause_replication(&EAST.into(), true).unwrap();
-    still.account.set_replication_delay(&NORTH.into(), LAG * 10).unwrap();
-    write_in(&still, WEST, "2");
-    still.clock.advance(LAG);
+    let fixture = three();
+    write_in(&fixture, WEST, "1");
+    fixture.clock.advance(LAG);
+    fixture.account.pause_replication(&EAST.into(), true).unwrap();
+    fixture.account.set_replication_delay(&NORTH.into(), LAG * 10).unwrap();
+    write_in(&fixture, WEST, "2");
+    fixture.clock.advance(LAG);
     for region in [EAST, NORTH] {
-        assert_eq!(["1", "2"].map(|id| read_in(&still, region, id, &[]).status), [200, 404]);
+        assert_eq!(["1", "2"].map(|id| read_in(&fixture, region, id, &[]).status), [200, 404]);
     }
 }
 
 #[test]
 fn a_forced_change_lists_the_writes_it_cuts_off() {
-    let still = three();
-    write_in(&still, WEST, "kept");
-    still.clock.advance(LAG);
+    let fixture = three();
+    write_in(&fixture, WEST, "kept");
+    fixture.clock.advance(LAG);
     // Nobody has looked in the new region, and still "kept" has arrived there.
-    let token = write_in(&still, WEST, "lost").header("x-ms-session-token").unwrap().to_owned();
-    let lost = still.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
+    let token = write_in(&fixture, WEST, "lost").header("x-ms-session-token").unwrap().to_owned();
+    let lost =
+        fixture.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
     assert_eq!(lost.len(), 1);
     assert_eq!(
         (lost[0].container.as_str(), lost[0].items.as_slice()),
         ("c", &["lost".to_owned()][..])
     );
-    assert_eq!([WEST, EAST].map(|region| read_in(&still, region, "lost", &[]).status), [404, 404]);
-    assert_eq!([WEST, EAST].map(|region| read_in(&still, region, "kept", &[]).status), [200, 200]);
-    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "new").status), [403, 201]);
+    assert_eq!(
+        [WEST, EAST].map(|region| read_in(&fixture, region, "lost", &[]).status),
+        [404, 404]
+    );
+    assert_eq!(
+        [WEST, EAST].map(|region| read_in(&fixture, region, "kept", &[]).status),
+        [200, 200]
+    );
+    assert_eq!([WEST, EAST].map(|region| write_in(&fixture, region, "new").status), [403, 201]);
     // A session that saw the lost write is not kept waiting for it.
-    assert_eq!(read_in(&still, EAST, "kept", &[("x-ms-session-token", &token)]).status, 200);
+    assert_eq!(read_in(&fixture, EAST, "kept", &[("x-ms-session-token", &token)]).status, 200);
 }
 
 #[test]
 fn the_writes_of_one_partition_can_move_alone() {
-    let still = three();
-    still.account.move_partition("db", "c", "0", Some(&EAST.into())).unwrap();
-    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "1").status), [403, 201]);
-    assert_eq!(locations(&still, "writableLocations"), [WEST]);
-    still.account.move_partition("db", "c", "0", None).unwrap();
-    assert_eq!([WEST, EAST].map(|region| write_in(&still, region, "1").status), [200, 403]);
-    assert!(still.account.move_partition("db", "c", "9", None).is_err());
-    assert!(still.account.move_partition("db", "none", "0", None).is_err());
+    let fixture = three();
+    fixture.account.move_partition("db", "c", "0", Some(&EAST.into())).unwrap();
+    assert_eq!([WEST, EAST].map(|region| write_in(&fixture, region, "1").status), [403, 201]);
+    assert_eq!(locations(&fixture, "writableLocations"), [WEST]);
+    fixture.account.move_partition("db", "c", "0", None).unwrap();
+    assert_eq!([WEST, EAST].map(|region| write_in(&fixture, region, "1").status), [200, 403]);
+    assert!(fixture.account.move_partition("db", "c", "9", None).is_err());
+    assert!(fixture.account.move_partition("db", "none", "0", None).is_err());
 }
 
 #[test]
 fn the_global_endpoint_reads_the_account_while_the_write_region_is_down() {
-    let still = three();
-    still.account.set_online(&WEST.into(), false).unwrap();
-    assert_eq!(locations(&still, "readableLocations"), [WEST, EAST, NORTH]);
-    let forwarded = still.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null);
+    let fixture = three();
+    fixture.account.set_online(&WEST.into(), false).unwrap();
+    assert_eq!(locations(&fixture, "readableLocations"), [WEST, EAST, NORTH]);
+    let forwarded = fixture.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null);
     assert_eq!(
         (forwarded.status, forwarded.json()["code"].as_str()),
         (503, Some("ServiceUnavailable"))
     );
-    assert!(still.send_in(WEST, Method::GET, "/", &[], Value::Null).is_none());
-    still.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
-    assert_eq!(still.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null).status, 404);
+    assert!(fixture.send_in(WEST, Method::GET, "/", &[], Value::Null).is_none());
+    fixture.account.change_write_region(&EAST.into(), WriteRegionChange::Forced).unwrap();
+    assert_eq!(fixture.send(Method::GET, &format!("{DOCS}/1"), &[A], Value::Null).status, 404);
 }
 
 #[test]
 fn a_removed_region_says_that_the_account_is_not_there() {
-    let still = three();
-    still.account.remove_region(&NORTH.into()).unwrap();
-    let gone = read_in(&still, NORTH, "1", &[]);
+    let fixture = three();
+    fixture.account.remove_region(&NORTH.into()).unwrap();
+    let gone = read_in(&fixture, NORTH, "1", &[]);
     assert_eq!((gone.status, gone.sub_status()), (403, 1008));
-    assert_eq!(locations(&still, "readableLocations"), [WEST, EAST]);
-    assert!(still.account.remove_region(&WEST.into()).is_err());
+    assert_eq!(locations(&fixture, "readableLocations"), [WEST, EAST]);
+    assert!(fixture.account.remove_region(&WEST.into()).is_err());
 }
 
 #[test]
 fn the_account_tells_clients_what_it_was_told_to_tell_them() {
-    let plain = Still::new(|_| {}).send(Method::GET, "/", &[], Value::Null).json();
+    let plain = Fixture::new(|_| {}).send(Method::GET, "/", &[], Value::Null).json();
     assert_eq!(plain["enablePerPartitionFailoverBehavior"], false);
-    let still = Still::new(|options| {
+    let fixture = Fixture::new(|options| {
         options.partition_failover = true;
         options.hedging_suppressed = true;
         options.thin_client = true;
     });
-    let asked =
-        still.send(Method::GET, "/", &[("x-ms-cosmos-use-thinclient", "true")], Value::Null).json();
+    let asked = fixture
+        .send(Method::GET, "/", &[("x-ms-cosmos-use-thinclient", "true")], Value::Null)
+        .json();
     assert_eq!(asked["enablePerPartitionFailoverBehavior"], true);
     assert_eq!(asked["disableCrossRegionalHedging"], true);
     assert!(asked["thinClientReadableLocations"].is_array());
     assert!(
-        still
+        fixture
             .send(Method::GET, "/", &[], Value::Null)
             .json()
             .get("thinClientReadableLocations")
             .is_none()
     );
     let probe = http::Request::post("/connectivity-probe").body(bytes::Bytes::new()).unwrap();
-    assert_eq!(still.account.handle(probe).status(), 503);
+    assert_eq!(fixture.account.handle(probe).status(), 503);
 }
 
 #[test]
 fn strong_writes_are_everywhere_when_they_are_acknowledged() {
-    let still = of_consistency(ConsistencyLevel::Strong);
-    write_in(&still, WEST, "1");
-    assert_eq!([EAST, NORTH].map(|region| read_in(&still, region, "1", &[]).status), [200, 200]);
+    let fixture = of_consistency(ConsistencyLevel::Strong);
+    write_in(&fixture, WEST, "1");
+    assert_eq!([EAST, NORTH].map(|region| read_in(&fixture, region, "1", &[]).status), [200, 200]);
 }
 
 #[test]
 fn bounded_staleness_keeps_the_other_regions_within_its_bound() {
-    let still = of_consistency(ConsistencyLevel::BoundedStaleness);
+    let fixture = of_consistency(ConsistencyLevel::BoundedStaleness);
     for id in 0..10 {
-        write_in(&still, WEST, &id.to_string());
+        write_in(&fixture, WEST, &id.to_string());
     }
-    let here = |id: i32| read_in(&still, EAST, &id.to_string(), &[]).status;
+    let here = |id: i32| read_in(&fixture, EAST, &id.to_string(), &[]).status;
     assert_eq!((here(6), here(7)), (200, 404));
 }
 
@@ -283,12 +289,12 @@ async fn a_region_that_is_offline_refuses_connections_and_comes_back_on_its_port
     assert!(connects().await.is_ok());
     emulator.take_offline(&east).unwrap();
     // The listener closes when its task is dropped, a moment after.
-    let patience = tokio::time::timeout(Duration::from_secs(10), async {
+    let closing = tokio::time::timeout(Duration::from_secs(10), async {
         while connects().await.is_ok() {
             tokio::task::yield_now().await;
         }
     });
-    patience.await.expect("the door closes");
+    closing.await.expect("the connection is closed");
     emulator.bring_online(&east).await.unwrap();
     assert!(connects().await.is_ok());
     assert!(emulator.take_offline(&"Mars".into()).is_err());
@@ -336,7 +342,7 @@ const NAMES: [&str; 3] = [WEST, EAST, NORTH];
 
 /// A client that writes wherever writes are accepted, and remembers what was acknowledged.
 struct Writer {
-    still: Still,
+    fixture: Fixture,
     /// The acknowledged state: id to the number of the write, or none if it was deleted.
     acknowledged: std::collections::BTreeMap<String, Option<u64>>,
     lost: Vec<String>,
@@ -348,9 +354,9 @@ struct Writer {
 
 impl Writer {
     fn new() -> Self {
-        let still = three();
+        let fixture = three();
         Self {
-            still,
+            fixture,
             acknowledged: Default::default(),
             lost: Vec::new(),
             writes: 0,
@@ -360,12 +366,12 @@ impl Writer {
     }
 
     fn happen(&mut self, event: &Event) -> Result<(), TestCaseError> {
-        let account = &self.still.account;
+        let account = &self.fixture.account;
         let name = |region: usize| RegionName::from(NAMES[region]);
         match *event {
             Event::Write(id) => self.write(id),
             Event::Delete(id) => self.delete(id),
-            Event::Wait(millis) => self.still.clock.advance(Duration::from_millis(millis)),
+            Event::Wait(millis) => self.fixture.clock.advance(Duration::from_millis(millis)),
             Event::Delay(region, millis) => {
                 account
                     .set_replication_delay(&name(region), Duration::from_millis(millis))
@@ -401,10 +407,10 @@ impl Writer {
         let body = json!({ "id": id.to_string(), "pk": "a", "n": self.writes });
         let upsert = [A, ("x-ms-documentdb-is-upsert", "true")];
         let accepted = NAMES.iter().find_map(|region| {
-            let answer = self.still.send_in(region, Method::POST, DOCS, &upsert, body.clone())?;
+            let answer = self.fixture.send_in(region, Method::POST, DOCS, &upsert, body.clone())?;
             (answer.status < 300).then_some(answer)
         });
-        // The region that accepts writes may be behind a closed door.
+        // The region that accepts writes may be offline.
         let Some(answer) = accepted else { return };
         self.acknowledged.insert(id.to_string(), Some(self.writes));
         // What was lost before does not excuse what is acknowledged now.
@@ -416,7 +422,7 @@ impl Writer {
     fn delete(&mut self, id: u8) {
         let path = format!("{DOCS}/{id}");
         for region in NAMES {
-            let answer = self.still.send_in(region, Method::DELETE, &path, &[A], Value::Null);
+            let answer = self.fixture.send_in(region, Method::DELETE, &path, &[A], Value::Null);
             if let Some(answer) = answer.filter(|answer| answer.status == 204) {
                 self.acknowledged.insert(id.to_string(), None);
                 self.lost.retain(|lost| *lost != id.to_string());
@@ -431,7 +437,7 @@ impl Writer {
         let Some(token) = self.token.clone() else { return Ok(()) };
         let headers = [A, ("x-ms-session-token", token.as_str())];
         let path = format!("{DOCS}/{id}");
-        let answer = self.still.send_in(NAMES[region], Method::GET, &path, &headers, Value::Null);
+        let answer = self.fixture.send_in(NAMES[region], Method::GET, &path, &headers, Value::Null);
         let Some(answer) = answer else { return Ok(()) };
         if answer.status == 200 {
             let n = answer.json()["n"].as_u64().expect("a number");
@@ -458,17 +464,17 @@ impl Writer {
     /// Heals everything, waits, and gives what each region has.
     fn settle(&self) -> Vec<Vec<Value>> {
         for region in NAMES {
-            self.still.account.set_online(&region.into(), true).unwrap();
-            self.still.account.pause_replication(&region.into(), false).unwrap();
-            self.still.account.set_replication_delay(&region.into(), Duration::ZERO).unwrap();
+            self.fixture.account.set_online(&region.into(), true).unwrap();
+            self.fixture.account.pause_replication(&region.into(), false).unwrap();
+            self.fixture.account.set_replication_delay(&region.into(), Duration::ZERO).unwrap();
         }
-        self.still.clock.advance(Duration::from_secs(10));
+        self.fixture.clock.advance(Duration::from_secs(10));
         let query = json!({ "query": "SELECT c.id, c.n, c._etag FROM c ORDER BY c.id" });
         let rows = |region: &&str| {
             let headers = [A, ("x-ms-documentdb-isquery", "true")];
-            self.still
+            self.fixture
                 .send_in(region, Method::POST, DOCS, &headers, query.clone())
-                .expect("an open door")
+                .expect("the region is online")
                 .rows()
         };
         NAMES.iter().map(rows).collect()

@@ -1,12 +1,8 @@
 //! Accounts in which every region accepts writes.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-
-mod common;
-
 use std::time::Duration;
 
-use common::{Answer, DOCS, KEY, Still};
+use crate::common::{Answer, DOCS, Fixture, KEY};
 use http::Method;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -22,58 +18,58 @@ const TENTATIVE: (&str, &str) = ("x-ms-cosmos-allow-tentative-writes", "true");
 const UPSERT: (&str, &str) = ("x-ms-documentdb-is-upsert", "true");
 const LAG: Duration = Duration::from_millis(100);
 
-fn three() -> Still {
-    let still = Still::new(|options| {
+fn three() -> Fixture {
+    let fixture = Fixture::new(|options| {
         options.regions = NAMES.map(RegionName::from).to_vec();
         options.multi_write = true;
         options.replication_delay = LAG;
     });
-    still.create_container(json!({}));
-    still
+    fixture.create_container(json!({}));
+    fixture
 }
 
-fn write(still: &Still, region: &str, id: &str, n: u64) -> Answer {
+fn write(fixture: &Fixture, region: &str, id: &str, n: u64) -> Answer {
     let body = json!({ "id": id, "pk": "a", "n": n });
-    still.send_in(region, Method::POST, DOCS, &[A, TENTATIVE, UPSERT], body).unwrap()
+    fixture.send_in(region, Method::POST, DOCS, &[A, TENTATIVE, UPSERT], body).unwrap()
 }
 
-fn delete(still: &Still, region: &str, id: &str) -> Answer {
-    still
+fn delete(fixture: &Fixture, region: &str, id: &str) -> Answer {
+    fixture
         .send_in(region, Method::DELETE, &format!("{DOCS}/{id}"), &[A, TENTATIVE], Value::Null)
         .unwrap()
 }
 
-fn read(still: &Still, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
+fn read(fixture: &Fixture, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
     let mut headers = vec![A];
     headers.extend_from_slice(more);
-    still.send_in(region, Method::GET, &format!("{DOCS}/{id}"), &headers, Value::Null).unwrap()
+    fixture.send_in(region, Method::GET, &format!("{DOCS}/{id}"), &headers, Value::Null).unwrap()
 }
 
 /// What each region says of an item: its number, or none.
-fn everywhere(still: &Still, id: &str) -> [Option<u64>; 3] {
+fn everywhere(fixture: &Fixture, id: &str) -> [Option<u64>; 3] {
     NAMES.map(|region| {
-        let answer = read(still, region, id, &[]);
+        let answer = read(fixture, region, id, &[]);
         (answer.status == 200).then(|| answer.json()["n"].as_u64().unwrap())
     })
 }
 
 #[test]
 fn every_region_accepts_writes_and_shows_them_at_once() {
-    let still = three();
-    assert_eq!(write(&still, EAST, "1", 7).status, 201);
-    assert_eq!(everywhere(&still, "1"), [None, Some(7), None]);
-    still.clock.advance(LAG);
-    assert_eq!(everywhere(&still, "1"), [Some(7); 3]);
-    let account = still.send(Method::GET, "/", &[], Value::Null).json();
+    let fixture = three();
+    assert_eq!(write(&fixture, EAST, "1", 7).status, 201);
+    assert_eq!(everywhere(&fixture, "1"), [None, Some(7), None]);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [Some(7); 3]);
+    let account = fixture.send(Method::GET, "/", &[], Value::Null).json();
     assert_eq!(account["enableMultipleWriteLocations"], true);
     assert_eq!(account["writableLocations"].as_array().unwrap().len(), 3);
 }
 
 #[test]
 fn a_satellite_refuses_writes_that_do_not_allow_tentative_ones() {
-    let still = three();
+    let fixture = three();
     let plain = |region| {
-        still.send_in(region, Method::POST, DOCS, &[A], json!({ "id": "1", "pk": "a" })).unwrap()
+        fixture.send_in(region, Method::POST, DOCS, &[A], json!({ "id": "1", "pk": "a" })).unwrap()
     };
     let refused = plain(EAST);
     assert_eq!((refused.status, refused.sub_status()), (403, 3));
@@ -82,55 +78,55 @@ fn a_satellite_refuses_writes_that_do_not_allow_tentative_ones() {
 
 #[test]
 fn of_two_writes_the_later_one_wins() {
-    let still = three();
-    write(&still, WEST, "1", 1);
-    still.clock.advance(Duration::from_millis(10));
-    write(&still, EAST, "1", 2);
-    assert_eq!(everywhere(&still, "1"), [Some(1), Some(2), None]);
-    still.clock.advance(LAG);
-    assert_eq!(everywhere(&still, "1"), [Some(2); 3]);
+    let fixture = three();
+    write(&fixture, WEST, "1", 1);
+    fixture.clock.advance(Duration::from_millis(10));
+    write(&fixture, EAST, "1", 2);
+    assert_eq!(everywhere(&fixture, "1"), [Some(1), Some(2), None]);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [Some(2); 3]);
 }
 
 #[test]
 fn of_two_writes_in_one_moment_the_region_listed_first_wins() {
     for order in [[WEST, NORTH], [NORTH, WEST]] {
-        let still = three();
+        let fixture = three();
         for region in order {
-            write(&still, region, "1", if region == WEST { 1 } else { 3 });
+            write(&fixture, region, "1", if region == WEST { 1 } else { 3 });
         }
-        still.clock.advance(LAG);
-        assert_eq!(everywhere(&still, "1"), [Some(1); 3], "{order:?}");
+        fixture.clock.advance(LAG);
+        assert_eq!(everywhere(&fixture, "1"), [Some(1); 3], "{order:?}");
     }
 }
 
 #[test]
 fn a_delete_beats_a_concurrent_write_even_a_later_one() {
-    let still = three();
-    write(&still, WEST, "1", 1);
-    still.clock.advance(LAG);
-    assert_eq!(everywhere(&still, "1"), [Some(1); 3]);
-    assert_eq!(delete(&still, WEST, "1").status, 204);
-    still.clock.advance(Duration::from_millis(10));
-    write(&still, EAST, "1", 2);
-    still.clock.advance(LAG);
-    assert_eq!(everywhere(&still, "1"), [None; 3]);
+    let fixture = three();
+    write(&fixture, WEST, "1", 1);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [Some(1); 3]);
+    assert_eq!(delete(&fixture, WEST, "1").status, 204);
+    fixture.clock.advance(Duration::from_millis(10));
+    write(&fixture, EAST, "1", 2);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [None; 3]);
     // Whoever saw the delete may create the item again.
-    assert_eq!(write(&still, NORTH, "1", 3).status, 201);
-    still.clock.advance(LAG);
-    assert_eq!(everywhere(&still, "1"), [Some(3); 3]);
+    assert_eq!(write(&fixture, NORTH, "1", 3).status, 201);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [Some(3); 3]);
 }
 
 #[test]
 fn a_session_waits_for_the_writes_of_the_region_it_wrote_in() {
-    let still = three();
-    write(&still, NORTH, "0", 0);
-    let token = write(&still, EAST, "1", 1).header("x-ms-session-token").unwrap().to_owned();
+    let fixture = three();
+    write(&fixture, NORTH, "0", 0);
+    let token = write(&fixture, EAST, "1", 1).header("x-ms-session-token").unwrap().to_owned();
     let session = ("x-ms-session-token", token.as_str());
-    let early = read(&still, WEST, "1", &[session]);
+    let early = read(&fixture, WEST, "1", &[session]);
     assert_eq!((early.status, early.sub_status()), (404, 1002));
-    assert_eq!(read(&still, EAST, "1", &[session]).status, 200);
-    still.clock.advance(LAG);
-    assert_eq!(read(&still, WEST, "1", &[session]).status, 200);
+    assert_eq!(read(&fixture, EAST, "1", &[session]).status, 200);
+    fixture.clock.advance(LAG);
+    assert_eq!(read(&fixture, WEST, "1", &[session]).status, 200);
 }
 
 #[derive(Clone, Debug)]
@@ -178,50 +174,50 @@ proptest! {
     /// every region covers the session's token.
     #[test]
     fn replicas_agree_when_everything_has_arrived(events in vec(event(), 1..80)) {
-        let still = three();
+        let fixture = three();
         let mut session = Session::default();
         let mut splits = 0;
         for (n, event) in (1_u64..).zip(&events) {
             match *event {
-                Event::Write(region, id) => session.remember(&write(&still, NAMES[region], &id.to_string(), n)),
-                Event::Delete(region, id) => drop(delete(&still, NAMES[region], &id.to_string())),
+                Event::Write(region, id) => session.remember(&write(&fixture, NAMES[region], &id.to_string(), n)),
+                Event::Delete(region, id) => drop(delete(&fixture, NAMES[region], &id.to_string())),
                 Event::Read(region, id) => {
                     let Some(token) = session.0.as_ref().map(ToString::to_string) else { continue };
-                    let answer = read(&still, NAMES[region], &id.to_string(), &[("x-ms-session-token", &token)]);
+                    let answer = read(&fixture, NAMES[region], &id.to_string(), &[("x-ms-session-token", &token)]);
                     if answer.status == 200 {
                         session.remember(&answer);
                     }
                 }
-                Event::Wait(millis) => still.clock.advance(Duration::from_millis(millis)),
+                Event::Wait(millis) => fixture.clock.advance(Duration::from_millis(millis)),
                 Event::Delay(region, millis) => {
-                    still.account.set_replication_delay(&NAMES[region].into(), Duration::from_millis(millis)).unwrap();
+                    fixture.account.set_replication_delay(&NAMES[region].into(), Duration::from_millis(millis)).unwrap();
                 }
-                Event::Pause(region, paused) => still.account.pause_replication(&NAMES[region].into(), paused).unwrap(),
+                Event::Pause(region, paused) => fixture.account.pause_replication(&NAMES[region].into(), paused).unwrap(),
                 Event::Split if splits < 3 => {
-                    let ranges = still.send(Method::GET, "/dbs/db/colls/c/pkranges", &[], Value::Null).json();
+                    let ranges = fixture.send(Method::GET, "/dbs/db/colls/c/pkranges", &[], Value::Null).json();
                     let id = ranges["PartitionKeyRanges"][0]["id"].as_str().unwrap().to_owned();
-                    still.account.split_range("db", "c", &id, Duration::ZERO).unwrap();
+                    fixture.account.split_range("db", "c", &id, Duration::ZERO).unwrap();
                     splits += 1;
                 }
                 Event::Split => {}
             }
         }
         for region in NAMES {
-            still.account.pause_replication(&region.into(), false).unwrap();
-            still.account.set_replication_delay(&region.into(), Duration::ZERO).unwrap();
+            fixture.account.pause_replication(&region.into(), false).unwrap();
+            fixture.account.set_replication_delay(&region.into(), Duration::ZERO).unwrap();
         }
-        still.clock.advance(Duration::from_secs(1));
+        fixture.clock.advance(Duration::from_secs(1));
         let query = json!({ "query": "SELECT c.id, c.n, c._etag FROM c ORDER BY c.id" });
         let replicas = NAMES.map(|region| {
             let headers = [A, ("x-ms-documentdb-isquery", "true")];
-            still.send_in(region, Method::POST, DOCS, &headers, query.clone()).unwrap().rows()
+            fixture.send_in(region, Method::POST, DOCS, &headers, query.clone()).unwrap().rows()
         });
         prop_assert_eq!(&replicas[0], &replicas[1]);
         prop_assert_eq!(&replicas[0], &replicas[2]);
         if let Some(token) = &session.0 {
             let token = token.to_string();
             for region in NAMES {
-                let answer = read(&still, region, "0", &[("x-ms-session-token", &token)]);
+                let answer = read(&fixture, region, "0", &[("x-ms-session-token", &token)]);
                 prop_assert_ne!(answer.sub_status(), 1002, "{} has everything", region);
             }
         }

@@ -1,8 +1,6 @@
 //! Queries over a socket: where they run, what is refused, and how they continue.
 
-mod common;
-
-use common::{Answer, CROSS, Client, DOCS, KEY};
+use crate::common::{Answer, CROSS, Client, DOCS, KEY};
 use http::Method;
 use serde_json::{Value, json};
 
@@ -81,12 +79,13 @@ async fn a_query_over_a_window_of_the_key_space_sees_the_window() {
         ]
     };
     // "a" hashes to 3A53…49B7.
-    let place = "3A5381E1114EB8D3FCC90795045B49B7";
-    let only_a =
-        client.query("SELECT * FROM c", &window(place, "3A5381E1114EB8D3FCC90795045B49B8")).await;
+    let effective_key = "3A5381E1114EB8D3FCC90795045B49B7";
+    let only_a = client
+        .query("SELECT * FROM c", &window(effective_key, "3A5381E1114EB8D3FCC90795045B49B8"))
+        .await;
     assert_eq!(numbers(&only_a), [0, 4, 8]);
-    let below = client.query("SELECT * FROM c", &window("", place)).await;
-    let above = client.query("SELECT * FROM c", &window(place, "FF")).await;
+    let below = client.query("SELECT * FROM c", &window("", effective_key)).await;
+    let above = client.query("SELECT * FROM c", &window(effective_key, "FF")).await;
     assert_eq!(below.rows().len() + above.rows().len(), 12);
 }
 

@@ -3,11 +3,9 @@
 //! The model is a map. It knows ids, keys and one number per item; it knows nothing of partitions,
 //! logs, etags or HTTP.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::{CROSS, DOCS, KEY, Still, key_of};
+use crate::common::{CROSS, DOCS, Fixture, KEY, key_of};
 use http::Method;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -150,30 +148,30 @@ fn increment(by: i64) -> Value {
 }
 
 /// What the emulator answers to a single operation.
-fn on_emulator(still: &Still, operation: &Operation) -> (u16, Option<i64>) {
+fn on_emulator(fixture: &Fixture, operation: &Operation) -> (u16, Option<i64>) {
     let key = |key: u8| key_of(&json!({ "pk": key }));
     let path = |name: Name| format!("{DOCS}/{}", name.1);
     let answer = match *operation {
         Operation::Create(name, n) => {
-            still.send(Method::POST, DOCS, &[(KEY, &key(name.0))], item(name, n))
+            fixture.send(Method::POST, DOCS, &[(KEY, &key(name.0))], item(name, n))
         }
         Operation::Upsert(name, n) => {
             let headers = [(KEY, key(name.0)), ("x-ms-documentdb-is-upsert", "true".to_owned())];
             let headers =
                 [(headers[0].0, headers[0].1.as_str()), (headers[1].0, headers[1].1.as_str())];
-            still.send(Method::POST, DOCS, &headers, item(name, n))
+            fixture.send(Method::POST, DOCS, &headers, item(name, n))
         }
         Operation::Replace(name, n) => {
-            still.send(Method::PUT, &path(name), &[(KEY, &key(name.0))], item(name, n))
+            fixture.send(Method::PUT, &path(name), &[(KEY, &key(name.0))], item(name, n))
         }
         Operation::Increment(name, by) => {
-            still.send(Method::PATCH, &path(name), &[(KEY, &key(name.0))], increment(by))
+            fixture.send(Method::PATCH, &path(name), &[(KEY, &key(name.0))], increment(by))
         }
         Operation::Delete(name) => {
-            still.send(Method::DELETE, &path(name), &[(KEY, &key(name.0))], Value::Null)
+            fixture.send(Method::DELETE, &path(name), &[(KEY, &key(name.0))], Value::Null)
         }
         Operation::Read(name) => {
-            still.send(Method::GET, &path(name), &[(KEY, &key(name.0))], Value::Null)
+            fixture.send(Method::GET, &path(name), &[(KEY, &key(name.0))], Value::Null)
         }
         Operation::Batch(of, ref steps) => {
             let operations: Vec<Value> = steps.iter().map(|step| step_of(of, step)).collect();
@@ -183,12 +181,12 @@ fn on_emulator(still: &Still, operation: &Operation) -> (u16, Option<i64>) {
                 ("x-ms-cosmos-is-batch-request", "True"),
                 ("x-ms-cosmos-batch-atomic", "True"),
             ];
-            let status = still.send(Method::POST, DOCS, &headers, json!(operations)).status;
+            let status = fixture.send(Method::POST, DOCS, &headers, json!(operations)).status;
             return (status, None);
         }
         Operation::DeleteKey(of) => {
             let path = "/dbs/db/colls/c/operations/partitionkeydelete";
-            still.send(Method::POST, path, &[(KEY, &key(of))], Value::Null)
+            fixture.send(Method::POST, path, &[(KEY, &key(of))], Value::Null)
         }
         Operation::Query(_) | Operation::Sum(_) => return (200, None),
     };
@@ -213,7 +211,7 @@ fn step_of(key: u8, step: &Step) -> Value {
     }
 }
 
-fn query(still: &Still, text: &str, more: &[(&str, &str)]) -> Vec<Value> {
+fn query(fixture: &Fixture, text: &str, more: &[(&str, &str)]) -> Vec<Value> {
     let mut rows = Vec::new();
     let mut token = String::new();
     loop {
@@ -222,7 +220,7 @@ fn query(still: &Still, text: &str, more: &[(&str, &str)]) -> Vec<Value> {
         if !token.is_empty() {
             headers.push(("x-ms-continuation", &token));
         }
-        let page = still.send(Method::POST, DOCS, &headers, json!({ "query": text }));
+        let page = fixture.send(Method::POST, DOCS, &headers, json!({ "query": text }));
         rows.extend(page.rows());
         match page.header("x-ms-continuation") {
             Some(next) => token = next.to_owned(),
@@ -232,12 +230,16 @@ fn query(still: &Still, text: &str, more: &[(&str, &str)]) -> Vec<Value> {
 }
 
 /// Both answer a question about many items alike.
-fn agree_on_many(still: &Still, model: &Model, operation: &Operation) -> Result<(), TestCaseError> {
+fn agree_on_many(
+    fixture: &Fixture,
+    model: &Model,
+    operation: &Operation,
+) -> Result<(), TestCaseError> {
     match *operation {
         Operation::Query(least) => {
             let text = format!("SELECT VALUE c.n FROM c WHERE c.n >= {least}");
             let mut rows: Vec<i64> =
-                query(still, &text, &[CROSS]).iter().filter_map(Value::as_i64).collect();
+                query(fixture, &text, &[CROSS]).iter().filter_map(Value::as_i64).collect();
             rows.sort_unstable();
             let mut expected: Vec<i64> = model.values().copied().filter(|n| *n >= least).collect();
             expected.sort_unstable();
@@ -245,7 +247,7 @@ fn agree_on_many(still: &Still, model: &Model, operation: &Operation) -> Result<
         }
         Operation::Sum(key) => {
             let header = key_of(&json!({ "pk": key }));
-            let rows = query(still, "SELECT VALUE SUM(c.n) FROM c", &[(KEY, &header)]);
+            let rows = query(fixture, "SELECT VALUE SUM(c.n) FROM c", &[(KEY, &header)]);
             let expected: i64 =
                 model.iter().filter(|(name, _)| name.0 == key).map(|(_, n)| n).sum();
             prop_assert_eq!(rows, vec![json!(expected)]);
@@ -256,13 +258,13 @@ fn agree_on_many(still: &Still, model: &Model, operation: &Operation) -> Result<
 }
 
 /// What all change feeds together say there is.
-fn from_feeds(still: &Still, partitions: u32) -> Model {
+fn from_feeds(fixture: &Fixture, partitions: u32) -> Model {
     let mut model = Model::new();
     for range in 0..partitions {
         let range = range.to_string();
         let headers =
             [("a-im", "Incremental Feed"), ("x-ms-documentdb-partitionkeyrangeid", range.as_str())];
-        let page = still.send(Method::GET, DOCS, &headers, Value::Null);
+        let page = fixture.send(Method::GET, DOCS, &headers, Value::Null);
         if page.status == 304 {
             continue;
         }
@@ -284,13 +286,13 @@ proptest! {
         partitions in 1..5_u32,
         operations in vec(operation(), 1..60),
     ) {
-        let still = Still::new(|options| options.partitions = Some(partitions));
-        still.create_container(json!({}));
+        let fixture = Fixture::new(|options| options.partitions = Some(partitions));
+        fixture.create_container(json!({}));
         let mut model = Model::new();
         for operation in &operations {
-            prop_assert_eq!(on_emulator(&still, operation), on_model(&mut model, operation), "{:?}", operation);
-            agree_on_many(&still, &model, operation)?;
+            prop_assert_eq!(on_emulator(&fixture, operation), on_model(&mut model, operation), "{:?}", operation);
+            agree_on_many(&fixture, &model, operation)?;
         }
-        prop_assert_eq!(from_feeds(&still, partitions), model);
+        prop_assert_eq!(from_feeds(&fixture, partitions), model);
     }
 }

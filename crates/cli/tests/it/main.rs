@@ -1,0 +1,6 @@
+//! The `sidereal` command as a process: one test binary, one module per subcommand.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod chaos;
+mod emulator;

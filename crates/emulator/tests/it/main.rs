@@ -1,0 +1,24 @@
+//! The emulator's integration tests: one binary, one module per behaviour.
+//!
+//! One binary links the crate once. Modules share the client of `common`; each test starts an account or
+//! an emulator of its own, so they run side by side.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod admin;
+mod authorization;
+mod batches;
+mod change_feed;
+mod common;
+mod containers;
+mod counters;
+mod faults;
+mod fuzz_replay;
+mod items;
+mod model;
+mod multi_write;
+mod queries;
+mod regions;
+mod server;
+mod splits;
+mod time;
