@@ -2,7 +2,7 @@
 //!
 //! It never panics, it never answers with a fault of its own, and every error has a code and a
 //! message. An input is a list of requests in a plain form: `METHOD /path`, header lines, an empty line,
-//! a body, and `---` between two of them. Each is signed, so that it gets past the door.
+//! a body, and `---` between two of them. Each is signed, so that it gets past authorization.
 
 use std::sync::{Arc, LazyLock};
 use std::time::SystemTime;

@@ -1,7 +1,7 @@
 //! What each operation costs, in request units: one table and a few sums.
 //!
-//! The figures of reads and writes by size are the service's published ones, straight lines between
-//! them. A write pays for its size and for each indexed term it adds or removes.
+//! The figures of reads and writes by size are the service's published ones, with linear interpolation
+//! between them. A write pays for its size and for each indexed term it adds or removes.
 
 /// Document size in KiB, units to read it, units to write it.
 const BY_SIZE: &[(f64, f64, f64)] = &[
@@ -19,7 +19,7 @@ const BY_SIZE: &[(f64, f64, f64)] = &[
     (2048.0, 291.80, 1250.00),
 ];
 
-/// Per indexed term added or removed.
+/// Per indexed term added or removed: fitted to the published examples, as the rates below are.
 const TERM: f64 = 0.2;
 /// Per operation of a patch, on top of the replacement it amounts to.
 const PATCH_OPERATION: f64 = 0.4;
@@ -47,6 +47,7 @@ pub(crate) fn write(bytes: usize, terms: u32) -> f64 {
 
 /// Replacing a document.
 pub(crate) fn replace(bytes: usize, removed_terms: u32, added_terms: u32) -> f64 {
+    // The old version is removed and the new one written.
     2.0 * by_size(bytes, |row| row.2) + TERM * f64::from(removed_terms + added_terms)
 }
 
@@ -61,7 +62,7 @@ pub(crate) fn query(first_page: bool, looked_at: usize, bytes: usize) -> f64 {
     start + QUERY_LOOK * looked_at as f64 + QUERY_KIBIBYTE * bytes as f64 / 1024.0
 }
 
-/// The charge as a header carries it: two decimals at most.
+/// The charge as a header carries it: two decimals at most, as the service rounds it.
 pub(crate) fn format(units: f64) -> String {
     format!("{}", (units * 100.0).round() / 100.0)
 }

@@ -1,5 +1,6 @@
-//! Time as a parameter: the clock of the machine, or one that a test turns.
+//! Time as a parameter: the system clock, or a manual one that a test advances.
 
+use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,12 +41,12 @@ impl Timestamp {
 }
 
 /// Where the account gets its time from.
-pub trait Clock: Send + Sync + 'static {
+pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Timestamp;
 }
 
-/// The machine's clock.
+/// The system's wall clock.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -56,7 +57,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// A clock that stands still until it is turned.
+/// A clock that stands still until it is advanced.
 #[derive(Debug)]
 pub struct ManualClock(AtomicU64);
 
@@ -67,16 +68,18 @@ impl ManualClock {
         Self(AtomicU64::new(now.0))
     }
 
-    /// Turns the clock forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-        self.0.fetch_add(millis, Ordering::SeqCst);
+        // Release, paired with the Acquire of `now`: what a test did before it moved the clock is visible to
+        // whoever sees the new time.
+        self.0.fetch_add(millis, Ordering::Release);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp(self.0.load(Ordering::SeqCst))
+        Timestamp(self.0.load(Ordering::Acquire))
     }
 }
 

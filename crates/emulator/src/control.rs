@@ -1,40 +1,42 @@
-//! What can be done to an account from outside its data: regions, replication, write regions.
+//! The control plane of an account: regions, replication, failover of the write region, splits and merges.
 //!
-//! Everything here is a method and takes effect at once. Closing and opening a region's port is the
-//! emulator's, which owns the sockets.
+//! No request passes through here. Every method takes effect when it returns. Closing and opening a
+//! region's listener is the emulator's, which owns the sockets.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::RegionName;
+use thiserror::Error;
 
 use crate::account::Account;
-use crate::regions::{ANNOUNCEMENT, OVERLAP};
+use crate::millis;
 use crate::store::Container;
+use crate::topology::{ANNOUNCEMENT, OVERLAP, Region};
 
 /// How writes move to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteRegionChange {
-    /// Nothing is lost: the new region is announced while the old one still accepts, then the old one
-    /// refuses (403/3) while it is still listed. The durations are the two parts.
+    /// A planned failover, which loses nothing: the new region is announced while the old one still accepts
+    /// writes, then the old one refuses them (403/3) while it is still listed. The durations are the two
+    /// phases.
     Graceful {
         /// How long the old region still accepts writes.
         announcement: Duration,
         /// How long it is still listed after that.
         overlap: Duration,
     },
-    /// At once: what has not arrived in the new region is cut off.
+    /// A forced failover, at once: writes that have not arrived in the new region are lost.
     Forced,
 }
 
 impl WriteRegionChange {
-    /// A graceful change that takes as long as it does on the service.
+    /// A planned failover that takes as long as it does on the service.
     pub const GRACEFUL: Self = Self::Graceful { announcement: ANNOUNCEMENT, overlap: OVERLAP };
 }
 
-/// An acknowledged write that a forced change of the write region cut off.
+/// An acknowledged write that a forced failover lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LostWrite {
     /// The database's id.
@@ -49,29 +51,95 @@ pub struct LostWrite {
     pub items: Vec<String>,
 }
 
-/// Something was named that the account does not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct UnknownName(String);
-
-impl UnknownName {
-    pub(crate) fn new(sentence: String) -> Self {
-        Self(sentence)
-    }
+/// Why something cannot be done to an account; the text says what to change.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ControlError {
+    /// The account has no such region.
+    #[error("the account has no region {region}; it has {known}")]
+    UnknownRegion {
+        /// The region that was named.
+        region: RegionName,
+        /// The regions that there are, separated by commas.
+        known: String,
+    },
+    /// The region has no listener that could be closed or opened.
+    #[error("{region} has no port of its own: start the account with several regions")]
+    NoOwnPort {
+        /// The region that was named.
+        region: RegionName,
+    },
+    /// The write region cannot be removed.
+    #[error("{region} accepts writes: change the write region before removing it")]
+    AcceptsWrites {
+        /// The region that was named.
+        region: RegionName,
+    },
+    /// There is no such container.
+    #[error("there is no container {container}")]
+    UnknownContainer {
+        /// The container that was named, as `database/container`.
+        container: String,
+    },
+    /// The container has no such partition range.
+    #[error("{container} has no partition range {range}")]
+    UnknownRange {
+        /// The container, as `database/container`.
+        container: String,
+        /// The range that was named.
+        range: String,
+    },
+    /// The partition ranges cannot be split or merged so.
+    #[error("{reason}")]
+    LayoutRefused {
+        /// What is in the way.
+        reason: String,
+    },
 }
 
-impl fmt::Display for UnknownName {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
+/// A region as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegionState {
+    /// Its name.
+    pub name: RegionName,
+    /// The port of its own endpoint; none where the account has a single endpoint.
+    pub port: Option<u16>,
+    /// Whether its endpoint can be connected to.
+    pub online: bool,
+    /// Whether it was removed from the account.
+    pub removed: bool,
+    /// Whether it accepts writes of the account.
+    pub accepts_writes: bool,
+    /// How far behind its replicas are.
+    #[serde(rename = "replication_delay_ms", with = "millis")]
+    pub replication_delay: Duration,
+    /// Whether replication to it is paused.
+    pub replication_paused: bool,
 }
-
-impl std::error::Error for UnknownName {}
 
 impl Account {
+    /// Every region that the account has or had, in the order in which they were named.
+    #[must_use]
+    pub fn region_states(&self) -> Vec<RegionState> {
+        let topology = self.state().topology.current();
+        let now = self.state().now();
+        let state = |(index, region): (usize, &Region)| RegionState {
+            name: region.name.clone(),
+            port: region.port,
+            online: region.online,
+            removed: region.removed,
+            accepts_writes: !region.removed
+                && (topology.multi_write || topology.write_region(now) == index),
+            replication_delay: region.replication.delay,
+            replication_paused: region.replication.paused,
+        };
+        topology.regions.iter().enumerate().map(state).collect()
+    }
+
     /// The account's regions, the one that accepts writes first.
     #[must_use]
     pub fn region_names(&self) -> Vec<RegionName> {
-        let topology = self.regions().current();
+        let topology = self.state().topology.current();
         topology
             .readable()
             .into_iter()
@@ -79,7 +147,7 @@ impl Account {
             .collect()
     }
 
-    /// Lets a region's replicas follow so much later; what is on its way already is affected too.
+    /// Sets how far behind a region's replicas are; entries that are queued already are affected too.
     ///
     /// # Errors
     ///
@@ -88,26 +156,29 @@ impl Account {
         &self,
         region: &RegionName,
         delay: Duration,
-    ) -> Result<(), UnknownName> {
+    ) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
+        // What was due under the old delay is applied first: time already passed is not taken back.
         self.catch_up(region);
-        self.regions().change(|topology| topology.regions[region].replication.delay = delay);
+        self.state().topology.change(|topology| topology.regions[region].replication.delay = delay);
         Ok(())
     }
 
-    /// Stops or resumes the arrival of writes in a region.
+    /// Pauses or resumes replication to a region.
     ///
     /// # Errors
     ///
     /// The account has no such region.
-    pub fn pause_replication(&self, region: &RegionName, paused: bool) -> Result<(), UnknownName> {
+    pub fn pause_replication(&self, region: &RegionName, paused: bool) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
         self.catch_up(region);
-        self.regions().change(|topology| topology.regions[region].replication.paused = paused);
+        self.state()
+            .topology
+            .change(|topology| topology.regions[region].replication.paused = paused);
         Ok(())
     }
 
-    /// Moves writes to another region; answers with the acknowledged writes that this lost.
+    /// Moves writes to another region and returns the acknowledged writes that this lost.
     ///
     /// # Errors
     ///
@@ -116,36 +187,37 @@ impl Account {
         &self,
         to: &RegionName,
         change: WriteRegionChange,
-    ) -> Result<Vec<LostWrite>, UnknownName> {
+    ) -> Result<Vec<LostWrite>, ControlError> {
         let region = self.known_region(to)?;
-        let now = self.options().clock.now();
+        let now = self.state().now();
         match change {
             WriteRegionChange::Graceful { announcement, overlap } => {
-                self.regions()
+                self.state()
+                    .topology
                     .change(|topology| topology.hand_over(region, now, announcement, overlap));
                 Ok(Vec::new())
             }
             WriteRegionChange::Forced => {
+                // The topology changes before the logs are truncated: no write reaches the old region in
+                // between.
                 self.catch_up(region);
-                self.regions().change(|topology| topology.seize(region));
-                Ok(self.cut_off_after(region))
+                self.state().topology.change(|topology| topology.force_write_region(region));
+                Ok(self.truncate_to(region))
             }
         }
     }
 
-    /// Takes a region out of the account: its endpoint answers 403/1008 from now on.
+    /// Removes a region from the account: its endpoint answers 403/1008 from now on.
     ///
     /// # Errors
     ///
     /// The account has no such region, or it is the one that accepts writes.
-    pub fn remove_region(&self, region: &RegionName) -> Result<(), UnknownName> {
+    pub fn remove_region(&self, region: &RegionName) -> Result<(), ControlError> {
         let index = self.known_region(region)?;
-        if self.regions().current().writer(self.options().clock.now()) == index {
-            let message =
-                format!("{region} accepts writes: change the write region before removing it");
-            return Err(UnknownName(message));
+        if self.state().topology.current().write_region(self.state().now()) == index {
+            return Err(ControlError::AcceptsWrites { region: region.clone() });
         }
-        self.regions().change(|topology| topology.regions[index].removed = true);
+        self.state().topology.change(|topology| topology.regions[index].removed = true);
         Ok(())
     }
 
@@ -160,20 +232,21 @@ impl Account {
         container: &str,
         range: &str,
         to: Option<&RegionName>,
-    ) -> Result<(), UnknownName> {
-        let home = to.map(|region| self.known_region(region)).transpose()?;
+    ) -> Result<(), ControlError> {
+        let write_region = to.map(|region| self.known_region(region)).transpose()?;
         let found = self.known_container(database, container)?;
         let partitions = found.partitions();
         let partition = partitions.iter().find(|partition| partition.id.as_str() == range);
-        let partition = partition.ok_or_else(|| {
-            UnknownName(format!("{database}/{container} has no partition range {range}"))
+        let partition = partition.ok_or_else(|| ControlError::UnknownRange {
+            container: format!("{database}/{container}"),
+            range: range.to_owned(),
         })?;
-        let writer = self.regions().current().writer(self.options().clock.now());
-        partition.write().move_home(home, writer);
+        let account_region = self.state().topology.current().write_region(self.state().now());
+        partition.write().override_write_region(write_region, account_region);
         Ok(())
     }
 
-    /// Cuts a partition range in two and gives the ids of its halves. Requests that name the old range get
+    /// Splits a partition range in two and returns the ids of its halves. Requests that name the old range get
     /// 410/1007 for as long as the split takes and 410/1002 after; requests by key are not disturbed.
     ///
     /// # Errors
@@ -185,16 +258,16 @@ impl Account {
         container: &str,
         range: &str,
         takes: Duration,
-    ) -> Result<[String; 2], UnknownName> {
-        let complete_at = self.options().clock.now().after(takes);
+    ) -> Result<[String; 2], ControlError> {
+        let complete_at = self.state().now().after(takes);
         let found = self.known_container(database, container)?;
         let definition = found.definition();
         let halves =
             found.change_layout(|layout| layout.split(range, &definition.key, complete_at));
-        Ok(halves.map_err(UnknownName)?.map(|id| id.to_string()))
+        Ok(halves.map_err(layout_refused)?.map(|id| id.to_string()))
     }
 
-    /// Makes one partition range of two neighbours and gives its id.
+    /// Merges two neighbouring partition ranges and returns the id of the result.
     ///
     /// # Errors
     ///
@@ -206,38 +279,38 @@ impl Account {
         left: &str,
         right: &str,
         takes: Duration,
-    ) -> Result<String, UnknownName> {
-        let complete_at = self.options().clock.now().after(takes);
+    ) -> Result<String, ControlError> {
+        let complete_at = self.state().now().after(takes);
         let found = self.known_container(database, container)?;
         let whole = found.change_layout(|layout| layout.merge(left, right, complete_at));
-        Ok(whole.map_err(UnknownName)?.to_string())
+        Ok(whole.map_err(layout_refused)?.to_string())
     }
 
-    /// Opens or closes a region's door, as far as [`Account::handle_in`] is concerned; its log still arrives.
-    /// With sockets, `Emulator::take_offline` closes the port besides.
+    /// Lets a region's endpoint accept or refuse connections; replication to it continues. With sockets,
+    /// `Emulator::take_offline` closes the listener besides.
     ///
     /// # Errors
     ///
     /// The account has no such region.
-    pub fn set_online(&self, region: &RegionName, online: bool) -> Result<(), UnknownName> {
+    pub fn set_online(&self, region: &RegionName, online: bool) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
-        self.regions().change(|topology| topology.regions[region].online = online);
+        self.state().topology.change(|topology| topology.regions[region].online = online);
         Ok(())
     }
 
     /// Tells clients on which port a region answers.
-    pub(crate) fn set_port(&self, region: &RegionName, port: u16) -> Result<(), UnknownName> {
+    pub(crate) fn set_port(&self, region: &RegionName, port: u16) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
-        self.regions().change(|topology| topology.regions[region].port = Some(port));
+        self.state().topology.change(|topology| topology.regions[region].port = Some(port));
         Ok(())
     }
 
-    fn known_region(&self, region: &RegionName) -> Result<usize, UnknownName> {
-        let topology = self.regions().current();
+    fn known_region(&self, region: &RegionName) -> Result<usize, ControlError> {
+        let topology = self.state().topology.current();
         topology.index_of(region).ok_or_else(|| {
             let names: Vec<&str> =
                 topology.regions.iter().map(|known| known.name.as_str()).collect();
-            UnknownName(format!("the account has no region {region}; it has {}", names.join(", ")))
+            ControlError::UnknownRegion { region: region.clone(), known: names.join(", ") }
         })
     }
 
@@ -245,16 +318,19 @@ impl Account {
         &self,
         database: &str,
         container: &str,
-    ) -> Result<Arc<Container>, UnknownName> {
-        let found = self.catalog().database(database).and_then(|found| found.container(container));
-        found.ok_or_else(|| UnknownName(format!("there is no container {database}/{container}")))
+    ) -> Result<Arc<Container>, ControlError> {
+        let found =
+            self.state().catalog.database(database).and_then(|found| found.container(container));
+        found.ok_or_else(|| ControlError::UnknownContainer {
+            container: format!("{database}/{container}"),
+        })
     }
 
-    /// Lets a region have what has arrived there by now.
+    /// Applies what is due in a region by now, in every partition.
     fn catch_up(&self, region: usize) {
-        let replication = self.regions().current().regions[region].replication;
-        let now = self.options().clock.now();
-        for database in self.catalog().databases() {
+        let replication = self.state().topology.current().regions[region].replication;
+        let now = self.state().now();
+        for database in self.state().catalog.databases() {
             for container in database.containers() {
                 for partition in container.partitions().iter() {
                     partition.write().catch_up(region, replication, now);
@@ -263,12 +339,12 @@ impl Account {
         }
     }
 
-    fn cut_off_after(&self, region: usize) -> Vec<LostWrite> {
+    fn truncate_to(&self, region: usize) -> Vec<LostWrite> {
         let mut lost = Vec::new();
-        for database in self.catalog().databases() {
+        for database in self.state().catalog.databases() {
             for container in database.containers() {
                 for partition in container.partitions().iter() {
-                    let cut = partition.write().cut_off_after(region);
+                    let cut = partition.write().truncate_to(region);
                     lost.extend(cut.into_iter().map(|cut| LostWrite {
                         database: database.id.to_string(),
                         container: container.id.to_string(),
@@ -281,4 +357,8 @@ impl Account {
         }
         lost
     }
+}
+
+fn layout_refused(reason: String) -> ControlError {
+    ControlError::LayoutRefused { reason }
 }

@@ -1,7 +1,7 @@
-//! What was asked of an account: requests, charge and bytes, by what they were about.
+//! The account's metrics: requests, charge and bytes, by region, operation, container, range and status.
 //!
-//! Counting happens on the way of every request, so it takes no lock that another thread is likely to
-//! hold: each thread counts in a shard of its own, and reading adds the shards up.
+//! Every request is counted, so counting must not contend: the counters are sharded by thread, and reading
+//! them adds the shards up.
 
 use std::hash::Hash;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,14 +13,15 @@ use sidereal_protocol::{RegionName, ResourceType};
 
 use crate::operation::Operation;
 
-/// Threads beyond this share shards.
+/// Threads beyond this share shards. Servers have a worker per core, so sixteen keep them apart on most
+/// machines.
 const SHARDS: usize = 16;
 
-/// Rows of one shard; what comes beyond is counted without container and partition range, so that
-/// clients that make up names cannot fill the memory.
+/// Rows of one shard: a bound on the cardinality of labels. What comes beyond is counted without container
+/// and partition range, so that clients that make up names cannot fill the memory.
 const MAX_ROWS: usize = 10_000;
 
-/// What requests of one sort came to.
+/// The totals of requests with the same labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CounterRow {
     /// The region that they reached.
@@ -51,14 +52,15 @@ pub struct CounterRow {
 #[derive(Debug)]
 pub(crate) struct Counters([Shard; SHARDS]);
 
-/// A shard on cache lines of its own.
+/// A shard on cache lines of its own: no false sharing between threads.
 #[derive(Debug, Default)]
+// Two lines of 64 bytes, since x86-64 prefetches them in pairs.
 #[repr(align(128))]
-struct Shard(Mutex<IndexMap<Sort, Totals>>);
+struct Shard(Mutex<IndexMap<OwnedCounterKey, Totals>>);
 
-/// What a request was, as far as it is counted.
+/// The labels of a request, borrowed: looking up a row that exists allocates nothing.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Counted<'a> {
+pub(crate) struct CounterKey<'a> {
     pub(crate) region: usize,
     pub(crate) operation: Operation,
     pub(crate) resource: Option<ResourceType>,
@@ -69,9 +71,9 @@ pub(crate) struct Counted<'a> {
     pub(crate) sub_status: u32,
 }
 
-/// The same, kept. The fields are hashed in the same order.
+/// The labels of a row.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Sort {
+struct OwnedCounterKey {
     region: usize,
     operation: Operation,
     resource: Option<ResourceType>,
@@ -81,7 +83,7 @@ struct Sort {
     sub_status: u32,
 }
 
-/// What one request or many came to.
+/// The sums of one request or many.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Totals {
     pub(crate) requests: u64,
@@ -98,7 +100,8 @@ impl Default for Counters {
 
 impl Counters {
     /// Counts a request.
-    pub(crate) fn record(&self, counted: Counted<'_>, totals: Totals) {
+    pub(crate) fn record(&self, counted: CounterKey<'_>, totals: Totals) {
+        // Contended only by a thread that shares the shard, and by a reader for the time of its copy.
         let mut rows = self.0[shard_of_thread()].rows();
         if let Some(row) = rows.get_mut(&counted) {
             row.add(&totals);
@@ -106,27 +109,28 @@ impl Counters {
         }
         let counted = match rows.len() < MAX_ROWS {
             true => counted,
-            false => Counted { container: None, range: None, ..counted },
+            false => CounterKey { container: None, range: None, ..counted },
         };
-        rows.entry(Sort::from(counted)).or_default().add(&totals);
+        rows.entry(OwnedCounterKey::from(counted)).or_default().add(&totals);
     }
 
     /// Every row, with its region's name; in the order of region, container, range and operation.
     pub(crate) fn rows(&self, region: impl Fn(usize) -> RegionName) -> Vec<CounterRow> {
-        let mut sums: IndexMap<Sort, Totals> = IndexMap::new();
+        let mut sums: IndexMap<OwnedCounterKey, Totals> = IndexMap::new();
         for shard in &self.0 {
-            for (sort, totals) in shard.rows().iter() {
-                sums.entry(sort.clone()).or_default().add(totals);
+            for (key, totals) in shard.rows().iter() {
+                sums.entry(key.clone()).or_default().add(totals);
             }
         }
-        sums.sort_by_cached_key(|sort, _| {
-            let Sort { region, operation, container, range, status, sub_status, .. } = sort.clone();
+        sums.sort_by_cached_key(|key, _| {
+            let OwnedCounterKey { region, operation, container, range, status, sub_status, .. } =
+                key.clone();
             (region, container, range, operation, status, sub_status)
         });
-        sums.into_iter().map(|(sort, totals)| row(sort, &totals, &region)).collect()
+        sums.into_iter().map(|(key, totals)| row(key, &totals, &region)).collect()
     }
 
-    /// Starts again from nothing.
+    /// Sets all counters to zero.
     pub(crate) fn reset(&self) {
         for shard in &self.0 {
             shard.rows().clear();
@@ -134,15 +138,15 @@ impl Counters {
     }
 }
 
-fn row(sort: Sort, totals: &Totals, region: impl Fn(usize) -> RegionName) -> CounterRow {
+fn row(key: OwnedCounterKey, totals: &Totals, region: impl Fn(usize) -> RegionName) -> CounterRow {
     CounterRow {
-        region: region(sort.region),
-        operation: sort.operation,
-        resource: sort.resource,
-        container: sort.container.map(|(database, container)| format!("{database}/{container}")),
-        range: sort.range.map(String::from),
-        status: sort.status,
-        sub_status: sort.sub_status,
+        region: region(key.region),
+        operation: key.operation,
+        resource: key.resource,
+        container: key.container.map(|(database, container)| format!("{database}/{container}")),
+        range: key.range.map(String::from),
+        status: key.status,
+        sub_status: key.sub_status,
         requests: totals.requests,
         charge: totals.charge,
         request_bytes: totals.request_bytes,
@@ -151,7 +155,8 @@ fn row(sort: Sort, totals: &Totals, region: impl Fn(usize) -> RegionName) -> Cou
 }
 
 impl Shard {
-    fn rows(&self) -> MutexGuard<'_, IndexMap<Sort, Totals>> {
+    fn rows(&self) -> MutexGuard<'_, IndexMap<OwnedCounterKey, Totals>> {
+        // Sums are added whole or not at all: a poisoned lock is ignored.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -165,9 +170,10 @@ impl Totals {
     }
 }
 
-impl From<Counted<'_>> for Sort {
-    fn from(counted: Counted<'_>) -> Self {
-        let Counted { region, operation, resource, container, range, status, sub_status } = counted;
+impl From<CounterKey<'_>> for OwnedCounterKey {
+    fn from(counted: CounterKey<'_>) -> Self {
+        let CounterKey { region, operation, resource, container, range, status, sub_status } =
+            counted;
         Self {
             region,
             operation,
@@ -180,23 +186,25 @@ impl From<Counted<'_>> for Sort {
     }
 }
 
-impl Equivalent<Sort> for Counted<'_> {
-    fn equivalent(&self, sort: &Sort) -> bool {
-        let container = sort.container.as_ref().map(|(first, second)| (&**first, &**second));
-        self.region == sort.region
-            && self.operation == sort.operation
-            && self.resource == sort.resource
+// `Equivalent` demands that both hash alike: they have the same fields in the same order.
+impl Equivalent<OwnedCounterKey> for CounterKey<'_> {
+    fn equivalent(&self, key: &OwnedCounterKey) -> bool {
+        let container = key.container.as_ref().map(|(first, second)| (&**first, &**second));
+        self.region == key.region
+            && self.operation == key.operation
+            && self.resource == key.resource
             && self.container == container
-            && self.range == sort.range.as_deref()
-            && self.status == sort.status
-            && self.sub_status == sort.sub_status
+            && self.range == key.range.as_deref()
+            && self.status == key.status
+            && self.sub_status == key.sub_status
     }
 }
 
-/// The shard of the current thread, given out in turn.
+/// The shard of the current thread, assigned round-robin.
 fn shard_of_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
+        // Relaxed: only the distribution matters.
         static OWN: usize = NEXT.fetch_add(1, Ordering::Relaxed) % SHARDS;
     }
     OWN.with(|own| *own)
@@ -208,8 +216,8 @@ mod tests {
 
     const ONE: Totals = Totals { requests: 1, charge: 1.5, request_bytes: 10, response_bytes: 20 };
 
-    fn read<'a>(container: &'a str, range: &'a str, status: u16) -> Counted<'a> {
-        Counted {
+    fn read<'a>(container: &'a str, range: &'a str, status: u16) -> CounterKey<'a> {
+        CounterKey {
             region: 0,
             operation: Operation::Read,
             resource: Some(ResourceType::Document),
@@ -225,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_one_sort_add_up_whatever_thread_counts_them() {
+    fn requests_with_the_same_labels_add_up_whatever_thread_counts_them() {
         let counters = Counters::default();
         std::thread::scope(|scope| {
             for _ in 0..4 {
@@ -240,11 +248,11 @@ mod tests {
     }
 
     #[test]
-    fn requests_of_different_sorts_stay_apart_until_the_counters_are_reset() {
+    fn requests_with_different_labels_stay_apart_until_the_counters_are_reset() {
         let counters = Counters::default();
-        let sorts = [read("c", "0", 200), read("c", "1", 200), read("d", "0", 200)];
-        for sort in sorts.into_iter().chain([read("c", "0", 404)]) {
-            counters.record(sort, ONE);
+        let keys = [read("c", "0", 200), read("c", "1", 200), read("d", "0", 200)];
+        for key in keys.into_iter().chain([read("c", "0", 404)]) {
+            counters.record(key, ONE);
         }
         assert_eq!(rows(&counters).len(), 4);
         counters.reset();

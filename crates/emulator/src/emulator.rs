@@ -9,39 +9,42 @@
 //! # }
 //! ```
 
-use std::fmt;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Request, Response, Uri};
 use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
 use thiserror::Error;
-use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
 
-use crate::account::{Account, AccountOptions};
+use crate::account::Account;
 use crate::admin::Admin;
+use crate::certificate::{Certificate, CertificateError, load_or_create};
 use crate::clock::Clock;
-use crate::control::UnknownName;
-use crate::outcome::Outcome;
-use crate::regional::{RegionError, RegionalServers};
-use crate::server::{Certificate, Handler, Limits, Server, load_or_create};
+use crate::control::ControlError;
+use crate::endpoint::AccountEndpoint;
+use crate::options::AccountOptions;
+use crate::outcome::ConnectionOutcome;
+use crate::region_listeners::{RegionError, RegionListeners, reachable};
+use crate::server::{Handler, Limits, Server, ServerSetup};
 
-/// Physical partitions that a new container may be given.
+/// Physical partitions that a new container may be given. Each is a log and a replica per region: a
+/// thousand are created in milliseconds.
 const MAX_PARTITIONS: u32 = 1000;
 
 /// An account that answers on a port of its own.
 ///
-/// It works on the runtime it was started on. Dropping it closes the port and every connection at once;
+/// It runs on the runtime it was started on. Dropping it closes the port and every connection at once;
 /// [`shutdown`](Self::shutdown) lets the requests in flight finish first.
 #[derive(Debug)]
 pub struct Emulator {
     account: Arc<Account>,
     server: Server,
-    regional: Arc<RegionalServers>,
+    listeners: Arc<RegionListeners>,
     endpoint: String,
     http_endpoint: String,
     certificate_pem: String,
@@ -82,7 +85,7 @@ impl Emulator {
     /// Each region with its address over TLS, the one that accepts writes first. With one region that is
     /// the account's own address.
     pub fn regions(&self) -> Vec<(RegionName, String)> {
-        let endpoint = |name: &RegionName| match self.regional.address(name) {
+        let endpoint = |name: &RegionName| match self.listeners.address(name) {
             Some(address) => format!("https://{address}/"),
             None => self.endpoint.clone(),
         };
@@ -93,22 +96,23 @@ impl Emulator {
             .collect()
     }
 
-    /// Closes a region's port: its connections end and new ones are refused. Its log still arrives.
+    /// Closes a region's listener: its connections end and new ones are refused. Replication to it
+    /// continues.
     ///
     /// # Errors
     ///
     /// The account has no such region with a port of its own.
-    pub fn take_offline(&self, region: &RegionName) -> Result<(), UnknownName> {
-        self.regional.take_offline(region)
+    pub fn take_offline(&self, region: &RegionName) -> Result<(), ControlError> {
+        self.listeners.take_offline(region)
     }
 
-    /// Opens a region's port again.
+    /// Opens a region's listener again, on the port it had.
     ///
     /// # Errors
     ///
     /// The account has no such region with a port of its own, or the port was taken meanwhile.
     pub async fn bring_online(&self, region: &RegionName) -> Result<(), RegionError> {
-        self.regional.bring_online(region)
+        self.listeners.bring_online(region)
     }
 
     /// The certificate that the server shows, for clients that want to trust it.
@@ -133,13 +137,13 @@ impl Emulator {
 
     /// Stops accepting connections, lets the requests in flight finish, then closes the rest.
     pub async fn shutdown(self) {
-        self.regional.shutdown().await;
+        self.listeners.shutdown().await;
         self.server.shutdown().await;
     }
 }
 
 /// What an emulator is told to be; see [`Emulator::builder`].
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
     address: SocketAddr,
     options: AccountOptions,
@@ -173,6 +177,14 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn regions<N: Into<RegionName>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.options.regions = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The URL that the account advertises for a region, in place of the host that the client used and the
+    /// region's own port: for clients that reach the emulator through a proxy or published ports.
+    #[must_use]
+    pub fn advertised_url(mut self, region: impl Into<RegionName>, url: Uri) -> Self {
+        self.options.advertised_urls.insert(region.into(), url);
         self
     }
 
@@ -262,25 +274,23 @@ impl EmulatorBuilder {
         {
             return Err(StartError::Partitions { partitions });
         }
-        check_regions(&self.options.regions)?;
+        check_regions(&self.options)?;
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
-        let listener = TcpListener::bind(self.address)
-            .await
-            .map_err(|source| StartError::bind(self.address, source))?;
-
         let account = Arc::new(Account::new(self.options));
-        let regional = RegionalServers::start(&account, self.address.ip(), &tls, self.limits)
+        let listeners = RegionListeners::start(&account, self.address.ip(), &tls, self.limits)
             .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
-        let regional = Arc::new(regional);
-        let handler = global_handler(&account, &regional);
-        let server = Server::start(listener, tls, handler, self.limits)
+        let listeners = Arc::new(listeners);
+        let stop = CancellationToken::new();
+        let handler = GlobalHandler::new(&account, &listeners, stop.clone());
+        let setup = ServerSetup { tls, handler, limits: self.limits, stop };
+        let server = Server::bind(self.address, setup)
             .map_err(|source| StartError::bind(self.address, source))?;
         let reachable = reachable(server.address());
         Ok(Emulator {
             account,
             server,
-            regional,
+            listeners,
             endpoint: format!("https://{reachable}/"),
             http_endpoint: format!("http://{reachable}/"),
             certificate_pem: certificate.pem().to_owned(),
@@ -303,47 +313,55 @@ impl EmulatorBuilder {
     }
 }
 
-impl fmt::Debug for EmulatorBuilder {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("EmulatorBuilder")
-            .field("address", &self.address)
-            .field("options", &self.options)
-            .finish_non_exhaustive()
-    }
+/// The handler of the global endpoint: the admin API, and the account.
+struct GlobalHandler {
+    admin: Admin,
+    account: AccountEndpoint,
 }
 
-/// What the global endpoint answers: the admin API, and the account.
-fn global_handler(account: &Arc<Account>, regional: &Arc<RegionalServers>) -> Handler {
-    let account = Arc::clone(account);
-    let admin = Admin::new(Arc::clone(&account), Arc::clone(regional));
-    Arc::new(move |request| match Admin::is_for(&request) {
-        true => Outcome::Answer(admin.handle(&request)),
-        // The global endpoint is always open.
-        false => account.outcome(None, request).unwrap_or(Outcome::Reset),
-    })
-}
-
-fn check_regions(names: &[RegionName]) -> Result<(), StartError> {
-    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
-    match repeated {
-        Some((_, name)) => Err(StartError::Regions { problem: format!("{name} is named twice") }),
-        None if names.is_empty() => {
-            Err(StartError::Regions { problem: "none is named".to_owned() })
+impl GlobalHandler {
+    fn new(
+        account: &Arc<Account>,
+        listeners: &Arc<RegionListeners>,
+        stop: CancellationToken,
+    ) -> Self {
+        Self {
+            admin: Admin::new(Arc::clone(account), Arc::clone(listeners)),
+            account: AccountEndpoint::global(Arc::clone(account)).closed_by(stop),
         }
-        None => Ok(()),
     }
 }
 
-/// Where a client on this machine reaches a listener: one that listens everywhere is on the loopback too.
-pub(crate) fn reachable(mut address: SocketAddr) -> SocketAddr {
-    if address.ip().is_unspecified() {
-        address.set_ip(match address {
-            SocketAddr::V4(_) => Ipv4Addr::LOCALHOST.into(),
-            SocketAddr::V6(_) => Ipv6Addr::LOCALHOST.into(),
-        });
+impl Handler for GlobalHandler {
+    async fn handle(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        // Fault rules do not apply to the admin API: one could not be removed otherwise.
+        if Admin::is_for(&request) {
+            return ConnectionOutcome::Response(self.admin.handle(&request));
+        }
+        self.account.send(request).await
     }
-    address
+}
+
+/// Every region is named once, and every advertised URL is one of a region and can be connected to.
+fn check_regions(options: &AccountOptions) -> Result<(), StartError> {
+    let names = &options.regions;
+    let refuse = |problem: String| Err(StartError::Regions { problem });
+    let repeated = names.iter().enumerate().find(|(index, name)| names[..*index].contains(name));
+    if let Some((_, name)) = repeated {
+        return refuse(format!("{name} is named twice"));
+    }
+    if names.is_empty() {
+        return refuse("none is named".to_owned());
+    }
+    for (region, url) in &options.advertised_urls {
+        if !names.contains(region) {
+            return refuse(format!("{region} has a URL and is not among them"));
+        }
+        if url.scheme().is_none() || url.authority().is_none() {
+            return refuse(format!("the URL of {region} is not absolute"));
+        }
+    }
+    Ok(())
 }
 
 /// Why an emulator did not start; the text says what to change.
@@ -381,7 +399,10 @@ pub enum StartError {
         partitions: u32,
     },
     /// The regions cannot be had.
-    #[error("the account cannot have these regions, for {problem}: name each region once")]
+    #[error(
+        "the account cannot have these regions, for {problem}: name each region once, and give URLs such \
+         as https://localhost:8082/"
+    )]
     Regions {
         /// What is wrong with them.
         problem: String,
@@ -414,7 +435,7 @@ impl StartError {
         }
     }
 
-    fn certificate(source: crate::server::CertificateError) -> Self {
+    fn certificate(source: CertificateError) -> Self {
         Self::Certificate { source: Box::new(source) }
     }
 }

@@ -1,4 +1,4 @@
-//! Refusals as the service words them: a status, a sub-status and a body.
+//! Errors as the service words them: a status, a sub-status and a body.
 
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ impl ServiceError {
 }
 
 impl ServiceError {
-    /// The error as an answer: code and message, as clients parse them.
+    /// The error as a response: code and message, as clients parse them.
     pub(crate) fn into_reply(self) -> Reply {
         let code = self.status.code_name().unwrap_or("Error");
         let mut body = json!({ "code": code, "message": self.message });

@@ -1,39 +1,49 @@
 //! An embedded Cosmos DB account.
 //!
-//! [`Account`] is the account itself, free of any transport: [`Account::handle`] takes a request and
-//! gives the answer, with time as a parameter. [`Emulator`] puts it behind a socket.
+//! Three ways to talk to it:
+//!
+//! - [`Emulator`] puts an account behind sockets, for any SDK in any language.
+//! - [`AccountEndpoint`] takes requests without a socket and carries out what fault rules do to time and
+//!   connections; on a paused tokio clock delays take no time.
+//! - [`Account::handle`] is synchronous: a request in, a response out, with time as a parameter.
 
 mod account;
 mod admin;
+mod certificate;
 mod charge;
 mod clock;
 mod control;
 mod counters;
 mod emulator;
+mod endpoint;
 mod error;
 mod faults;
 mod handlers;
-mod interference;
 mod millis;
 mod operation;
+mod options;
 mod outcome;
-mod region_state;
-mod regional;
-mod regions;
+mod region_listeners;
 mod reply;
 mod request;
 mod server;
+mod service;
+mod state;
 mod store;
 mod throttle;
+mod topology;
 
-pub use account::{Account, AccountOptions};
+pub use account::Account;
+pub use admin::{ADMIN_KEY_HEADER, ADMIN_PATH_PREFIX};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
-pub use control::{LostWrite, UnknownName, WriteRegionChange};
+pub use control::{ControlError, LostWrite, RegionState, WriteRegionChange};
 pub use counters::CounterRow;
 pub use emulator::{Emulator, EmulatorBuilder, StartError};
+pub use endpoint::AccountEndpoint;
 pub use faults::{
     FaultCondition, FaultEffect, FaultReport, FaultRule, HeaderCondition, InvalidFault, Occurrence,
 };
 pub use operation::{Operation, UnknownOperation};
-pub use region_state::RegionState;
-pub use regional::RegionError;
+pub use options::AccountOptions;
+pub use outcome::ConnectionOutcome;
+pub use region_listeners::RegionError;

@@ -1,4 +1,4 @@
-//! Durations and moments in JSON: whole milliseconds, present or absent.
+//! Durations and timestamps in JSON: whole milliseconds, present or absent.
 
 use std::time::Duration;
 

@@ -1,44 +1,33 @@
-//! What becomes of a request: an answer as a rule, and what a fault makes of it otherwise.
+//! What a client sees of its request: a response as a rule, or what a fault rule or an outage makes of
+//! its connection.
 //!
-//! A value that the account gives and the server acts on, so that the account knows no connection and
-//! the server no faults.
-
-use std::fmt;
-use std::time::Duration;
+//! The boundary between the account and a transport: the account does not know what a connection is, and
+//! a transport does not know what a fault rule is.
 
 use bytes::Bytes;
 use http::Response;
 
-/// What becomes of a request.
-pub(crate) enum Outcome {
-    /// It is answered.
-    Answer(Response<Bytes>),
-    /// It is answered after a while; what is left to do is done then.
-    Later(Duration, Box<dyn FnOnce() -> Response<Bytes> + Send>),
-    /// The connection is reset without an answer.
-    Reset,
-    /// The connection is reset when the answer's head and a part of its body are out.
+/// What a client sees of its request.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum ConnectionOutcome {
+    /// A whole response.
+    Response(Response<Bytes>),
+    /// The region is offline: nothing listens, and the connection is refused (`ECONNREFUSED`).
+    ConnectionRefused,
+    /// The connection is reset (`ECONNRESET`) before any byte of a response. All streams of an HTTP/2
+    /// connection end with it.
+    Reset {
+        /// Whether the request was carried out first. A client cannot tell.
+        processed: bool,
+    },
+    /// The request was carried out, and the connection is reset after the response's head and the first
+    /// half of its body.
     ResetMidBody(Response<Bytes>),
-    /// Nothing, until the client gives up or the server stops.
-    Hang,
 }
 
-impl From<Response<Bytes>> for Outcome {
+impl From<Response<Bytes>> for ConnectionOutcome {
     fn from(response: Response<Bytes>) -> Self {
-        Self::Answer(response)
-    }
-}
-
-impl fmt::Debug for Outcome {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Answer(response) => formatter.debug_tuple("Answer").field(response).finish(),
-            Self::Later(wait, _) => formatter.debug_tuple("Later").field(wait).finish(),
-            Self::Reset => formatter.write_str("Reset"),
-            Self::ResetMidBody(response) => {
-                formatter.debug_tuple("ResetMidBody").field(response).finish()
-            }
-            Self::Hang => formatter.write_str("Hang"),
-        }
+        Self::Response(response)
     }
 }

@@ -1,16 +1,22 @@
-//! An answer under construction: what a handler says, before the account adds what every answer has.
+//! A response under construction: what a handler returns, and the headers that every response has.
 
 use std::fmt::Display;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
+use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, Etag, Rid};
 
 use crate::charge;
-use sidereal_protocol::headers::names as headers;
 
-/// What a handler answers.
+/// How the emulator names itself in error messages and headers.
+pub(crate) const AGENT: &str = concat!("sidereal-emulator/", env!("CARGO_PKG_VERSION"));
+
+/// Room for the headers of any response: 24 fit without the map growing on the way.
+const HEADER_CAPACITY: usize = 24;
+
+/// What a handler returns.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: CosmosStatus,
@@ -20,22 +26,22 @@ pub(crate) struct Reply {
 }
 
 impl Reply {
-    /// An answer without a body.
+    /// A response without a body.
     pub(crate) fn empty(status: CosmosStatus) -> Self {
         Self {
             status,
-            headers: HeaderMap::with_capacity(24),
+            headers: HeaderMap::with_capacity(HEADER_CAPACITY),
             body: Bytes::new(),
             charge: charge::MINIMUM,
         }
     }
 
-    /// An answer whose body is ready.
+    /// A response whose body is ready.
     pub(crate) fn bytes(status: CosmosStatus, body: Bytes) -> Self {
         Self { body, ..Self::empty(status) }
     }
 
-    /// An answer with a JSON body.
+    /// A response with a JSON body.
     pub(crate) fn json(status: CosmosStatus, body: &Value) -> Self {
         Self::bytes(status, Bytes::from(body.to_string()))
     }
@@ -67,5 +73,28 @@ impl Reply {
     /// Drops the body: `Prefer: return=minimal`.
     pub(crate) fn without_body(self, drop: bool) -> Self {
         if drop { Self { body: Bytes::new(), ..self } } else { self }
+    }
+
+    /// The response, with the headers that every response has.
+    pub(crate) fn into_response(self, activity_id: &HeaderValue) -> Response<Bytes> {
+        let Self { status, headers: mut map, body, charge } = self;
+        if !body.is_empty() {
+            map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        let charge = HeaderValue::try_from(charge::format(charge));
+        let charge = charge.unwrap_or_else(|_| HeaderValue::from_static("0"));
+        map.insert(headers::REQUEST_CHARGE, charge);
+        map.insert(headers::ACTIVITY_ID, activity_id.clone());
+        if status.sub_status() != 0 {
+            map.insert(headers::SUB_STATUS, HeaderValue::from(status.sub_status()));
+        }
+        // In the format of the service's gateway: `version=` and three numbers.
+        map.insert(headers::GATEWAY_VERSION, HeaderValue::from_static("version=2.14.0"));
+        map.insert(headers::SERVICE_VERSION, HeaderValue::from_static(AGENT));
+        let mut response = Response::new(body);
+        *response.status_mut() =
+            StatusCode::from_u16(status.code()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        *response.headers_mut() = map;
+        response
     }
 }

@@ -1,12 +1,12 @@
-//! Provisioned throughput as a budget per second and partition.
+//! Provisioned throughput: a fixed-window rate limiter per partition, in request units per second.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// What a partition has spent in the current second. One word, so that no request waits for another:
-/// the second in the upper half, hundredths of request units in the lower.
+/// What a partition has spent in the current second (the window). One atomic word, so that no request waits
+/// for another: the second in the upper half, hundredths of request units in the lower.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(AtomicU64);
 
@@ -17,6 +17,7 @@ impl Budget {
     /// until the next second. A request's own cost is known only after it ran, so the last one of a
     /// second may overdraw.
     pub(crate) fn admit(&self, now: Timestamp, units_per_second: f64) -> Result<(), Duration> {
+        // Relaxed, here and below: the word carries all of its state, and guards no other memory.
         let (second, spent) = unpack(self.0.load(Ordering::Relaxed));
         let current = second_of(now);
         if second == current && f64::from(spent) >= units_per_second * HUNDREDTHS {
@@ -25,21 +26,22 @@ impl Budget {
         Ok(())
     }
 
-    /// Books what a request cost.
+    /// Deducts a request's charge.
     pub(crate) fn spend(&self, now: Timestamp, units: f64) {
         let current = second_of(now);
         let cost = (units * HUNDREDTHS).round() as u32;
-        let book = |word| {
+        let add = |word| {
             let (second, spent) = unpack(word);
             let spent = if second == current { spent.saturating_add(cost) } else { cost };
             Some(pack(current, spent))
         };
         // The closure always has a next value, so the update cannot fail.
-        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, book);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }
 
 fn second_of(now: Timestamp) -> u32 {
+    // Wraps after 136 years; equal seconds are all that is asked.
     (now.seconds() % u64::from(u32::MAX)) as u32
 }
 

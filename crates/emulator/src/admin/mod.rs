@@ -16,48 +16,48 @@ use serde_json::{Value, json};
 use sidereal_protocol::AccountKey;
 
 use crate::account::Account;
-use crate::regional::RegionalServers;
+use crate::region_listeners::RegionListeners;
 
-/// What every path of the API begins with.
-pub(crate) const PREFIX: &str = "/_sidereal/";
+/// What every path of the admin API begins with.
+pub const ADMIN_PATH_PREFIX: &str = "/_sidereal/";
 
-/// The header that carries the account key.
-const KEY_HEADER: &str = "x-sidereal-key";
+/// The header that carries the account key to the admin API.
+pub const ADMIN_KEY_HEADER: &str = "x-sidereal-key";
 
 /// The admin API of one account.
 #[derive(Debug)]
 pub(crate) struct Admin {
     account: Arc<Account>,
-    regional: Arc<RegionalServers>,
+    listeners: Arc<RegionListeners>,
 }
 
 impl Admin {
-    pub(crate) fn new(account: Arc<Account>, regional: Arc<RegionalServers>) -> Self {
-        Self { account, regional }
+    pub(crate) fn new(account: Arc<Account>, listeners: Arc<RegionListeners>) -> Self {
+        Self { account, listeners }
     }
 
     /// Whether a request is for the API.
     pub(crate) fn is_for(request: &Request<Bytes>) -> bool {
-        request.uri().path().starts_with(PREFIX)
+        request.uri().path().starts_with(ADMIN_PATH_PREFIX)
     }
 
     /// Does what a request asks for.
     pub(crate) fn handle(&self, request: &Request<Bytes>) -> Response<Bytes> {
         let done = self.authorize(request.headers()).and_then(|()| self.route(request));
         match done {
-            Ok(body) => answer(StatusCode::OK, &body),
+            Ok(body) => json_response(StatusCode::OK, &body),
             Err(error) => error.into_response(),
         }
     }
 
     fn authorize(&self, headers: &HeaderMap) -> Result<(), AdminError> {
-        let sent = headers.get(KEY_HEADER).and_then(|value| value.to_str().ok());
+        let sent = headers.get(ADMIN_KEY_HEADER).and_then(|value| value.to_str().ok());
         let sent = sent.and_then(|text| AccountKey::from_base64(text).ok());
-        // Keys are compared in constant time.
+        // Keys are compared in constant time: no timing side channel.
         if sent.is_some_and(|sent| sent == self.account.options().key) {
             return Ok(());
         }
-        let message = format!("Send the account key in the header {KEY_HEADER}.");
+        let message = format!("Send the account key in the header {ADMIN_KEY_HEADER}.");
         Err(AdminError::new(StatusCode::UNAUTHORIZED, "Unauthorized", message))
     }
 }
@@ -84,11 +84,11 @@ impl AdminError {
     }
 
     fn into_response(self) -> Response<Bytes> {
-        answer(self.status, &json!({ "code": self.code, "message": self.message }))
+        json_response(self.status, &json!({ "code": self.code, "message": self.message }))
     }
 }
 
-fn answer(status: StatusCode, body: &Value) -> Response<Bytes> {
+fn json_response(status: StatusCode, body: &Value) -> Response<Bytes> {
     let mut response = Response::new(Bytes::from(body.to_string()));
     *response.status_mut() = status;
     let json = HeaderValue::from_static("application/json");

@@ -12,9 +12,9 @@ use crate::clock::Timestamp;
 use crate::control::WriteRegionChange;
 use crate::faults::FaultRule;
 use crate::millis;
-use crate::regions::{ANNOUNCEMENT, OVERLAP};
+use crate::topology::{ANNOUNCEMENT, OVERLAP};
 
-/// How a region's replicas follow; what is absent stays as it is.
+/// Replication to a region; what is absent stays as it is.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Replication {
@@ -23,7 +23,7 @@ pub(super) struct Replication {
     pub(super) delay: Option<Duration>,
 }
 
-/// Where the account is to write, and how it gets there.
+/// The account's new write region, and the kind of failover.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct WriteRegion {
@@ -53,7 +53,7 @@ impl WriteRegion {
     }
 }
 
-/// Where the writes of one partition range go; back to where the account writes, without a region.
+/// The write region of one partition range; without one, the account's own again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Move {

@@ -12,10 +12,10 @@ use sidereal_protocol::RegionName;
 use super::requests::{
     Merge, Move, Replication, Split, WriteRegion, container_names, parse, parse_fault,
 };
-use super::{Admin, AdminError, PREFIX};
-use crate::control::UnknownName;
+use super::{ADMIN_PATH_PREFIX, Admin, AdminError};
+use crate::control::ControlError;
 use crate::faults::InvalidFault;
-use crate::regional::RegionError;
+use crate::region_listeners::RegionError;
 
 /// What there is, for those who ask for something else.
 const ROUTES: &str = "\
@@ -24,12 +24,13 @@ POST regions/{name}/replication, POST write-region, POST partitions/move, POST p
 POST partitions/merge, GET faults, POST faults, DELETE faults, DELETE faults/{name}, GET counters, \
 DELETE counters";
 
-type Done = Result<Value, AdminError>;
+/// The body of a successful response, or why there is none.
+type RouteResult = Result<Value, AdminError>;
 
 impl Admin {
     /// Does what the path names.
-    pub(super) fn route(&self, request: &Request<Bytes>) -> Done {
-        let path = request.uri().path().strip_prefix(PREFIX).unwrap_or_default();
+    pub(super) fn route(&self, request: &Request<Bytes>) -> RouteResult {
+        let path = request.uri().path().strip_prefix(ADMIN_PATH_PREFIX).unwrap_or_default();
         let parts: Vec<Cow<'_, str>> = path
             .trim_end_matches('/')
             .split('/')
@@ -57,7 +58,7 @@ impl Admin {
                 Ok(json!({}))
             }
             (method, _) => Err(AdminError::not_found(format!(
-                "There is no {method} {PREFIX}{path}; there are: {ROUTES}."
+                "There is no {method} {ADMIN_PATH_PREFIX}{path}; there are: {ROUTES}."
             ))),
         }
     }
@@ -66,22 +67,22 @@ impl Admin {
         json!({ "regions": self.account.region_states() })
     }
 
-    fn take_offline(&self, name: &str) -> Done {
-        self.regional.take_offline(&RegionName::from(name))?;
+    fn take_offline(&self, name: &str) -> RouteResult {
+        self.listeners.take_offline(&RegionName::from(name))?;
         Ok(self.regions())
     }
 
-    fn bring_online(&self, name: &str) -> Done {
-        self.regional.bring_online(&RegionName::from(name))?;
+    fn bring_online(&self, name: &str) -> RouteResult {
+        self.listeners.bring_online(&RegionName::from(name))?;
         Ok(self.regions())
     }
 
-    fn remove(&self, name: &str) -> Done {
+    fn remove(&self, name: &str) -> RouteResult {
         self.account.remove_region(&RegionName::from(name))?;
         Ok(self.regions())
     }
 
-    fn replication(&self, name: &str, body: &[u8]) -> Done {
+    fn replication(&self, name: &str, body: &[u8]) -> RouteResult {
         let Replication { paused, delay } = parse(body)?;
         let region = RegionName::from(name);
         if let Some(paused) = paused {
@@ -93,20 +94,20 @@ impl Admin {
         Ok(self.regions())
     }
 
-    fn change_write_region(&self, body: &[u8]) -> Done {
+    fn change_write_region(&self, body: &[u8]) -> RouteResult {
         let wanted: WriteRegion = parse(body)?;
         let lost = self.account.change_write_region(&wanted.region, wanted.change()?)?;
         Ok(json!({ "lost_writes": lost }))
     }
 
-    fn move_partition(&self, body: &[u8]) -> Done {
+    fn move_partition(&self, body: &[u8]) -> RouteResult {
         let Move { container, range, region } = parse(body)?;
         let (database, container) = container_names(&container)?;
         self.account.move_partition(database, container, &range, region.as_ref())?;
         Ok(json!({}))
     }
 
-    fn split(&self, body: &[u8]) -> Done {
+    fn split(&self, body: &[u8]) -> RouteResult {
         let Split { container, range, takes } = parse(body)?;
         let (database, container) = container_names(&container)?;
         let takes = takes.unwrap_or(Duration::ZERO);
@@ -114,7 +115,7 @@ impl Admin {
         Ok(json!({ "ranges": children }))
     }
 
-    fn merge(&self, body: &[u8]) -> Done {
+    fn merge(&self, body: &[u8]) -> RouteResult {
         let Merge { container, left, right, takes } = parse(body)?;
         let (database, container) = container_names(&container)?;
         let takes = takes.unwrap_or(Duration::ZERO);
@@ -122,12 +123,12 @@ impl Admin {
         Ok(json!({ "ranges": [merged] }))
     }
 
-    fn add_fault(&self, body: &[u8]) -> Done {
+    fn add_fault(&self, body: &[u8]) -> RouteResult {
         let rule = parse_fault(body, self.account.options().clock.now())?;
         Ok(json!({ "name": self.account.add_fault(rule)? }))
     }
 
-    fn remove_fault(&self, name: &str) -> Done {
+    fn remove_fault(&self, name: &str) -> RouteResult {
         match self.account.remove_fault(name) {
             true => Ok(json!({ "removed": 1 })),
             false => Err(AdminError::not_found(format!("There is no fault rule {name}."))),
@@ -136,8 +137,8 @@ impl Admin {
 }
 
 /// Sentences of the account begin in lower case, as errors in Rust do.
-impl From<UnknownName> for AdminError {
-    fn from(error: UnknownName) -> Self {
+impl From<ControlError> for AdminError {
+    fn from(error: ControlError) -> Self {
         Self::bad_request(format!("This cannot be done: {error}."))
     }
 }
@@ -151,7 +152,7 @@ impl From<InvalidFault> for AdminError {
 impl From<RegionError> for AdminError {
     fn from(error: RegionError) -> Self {
         match error {
-            RegionError::Unknown(unknown) => unknown.into(),
+            RegionError::Control(error) => error.into(),
             RegionError::Port { .. } => {
                 Self::new(StatusCode::CONFLICT, "Conflict", format!("{error}."))
             }

@@ -1,6 +1,7 @@
-//! Chance that repeats itself: the same seed gives the same draws.
+//! A seeded pseudo-random number generator, so that a rule with a probability hits the same requests in
+//! every run.
 
-/// A SplitMix64 generator.
+/// SplitMix64 (Steele, Lea and Flood, 2014): one word of state, and any seed is a good one.
 #[derive(Clone, Debug)]
 pub(super) struct Generator(u64);
 

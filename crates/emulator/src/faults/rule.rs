@@ -25,7 +25,7 @@ use crate::operation::Operation;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultRule {
-    /// What the rule is called; one is made up where this is empty.
+    /// What the rule is called; one is generated where this is empty.
     #[serde(default)]
     pub name: String,
     /// The requests that it applies to; all of them by default.
@@ -36,7 +36,7 @@ pub struct FaultRule {
     /// How likely a match takes effect, from 0 to 1; always by default.
     #[serde(default = "always")]
     pub probability: f64,
-    /// Where the draws of the probability begin: the same seed gives the same draws.
+    /// The seed of the random numbers that the probability is compared with: the same seed, the same hits.
     #[serde(default)]
     pub seed: u64,
     /// How often the rule takes effect at most.
@@ -138,13 +138,14 @@ impl Occurrence {
 
 /// What a rule does to a request.
 ///
-/// The effects on a connection need one: [`Account::handle`](crate::Account::handle) ignores delays, and
-/// says what it does where there would be no answer.
+/// Effects on time and on connections are carried out by [`AccountEndpoint`](crate::AccountEndpoint) and by
+/// the server; [`Account::handle`](crate::Account::handle) skips delays and says what it does in place of a
+/// reset.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum FaultEffect {
-    /// The answer is an error, and nothing is done.
+    /// The response is an error, and the request is not processed.
     Answer {
         /// The status, from 200 to 599.
         status: u16,
@@ -160,33 +161,34 @@ pub enum FaultEffect {
         )]
         retry_after: Option<Duration>,
     },
-    /// The request waits before it is worked on.
+    /// The request waits before it is processed.
     DelayBefore {
         /// How long.
         #[serde(rename = "wait_ms", with = "millis")]
         wait: Duration,
     },
-    /// The request is worked on at once, and its answer waits.
+    /// The request is processed, and its response waits.
     DelayAfter {
         /// How long.
         #[serde(rename = "wait_ms", with = "millis")]
         wait: Duration,
     },
-    /// The connection is reset and nothing is done. All streams of an HTTP/2 connection go with it.
+    /// The connection is reset and the request is not processed. All streams of an HTTP/2 connection end with
+    /// it.
     ResetBefore,
-    /// The work is done, then the connection is reset without an answer.
+    /// The request is processed, then the connection is reset without a response: an ambiguous write.
     ResetAfter,
-    /// The connection is reset in the middle of the answer's body.
+    /// The connection is reset in the middle of the response's body.
     ResetMidBody,
-    /// Nothing is done and nothing answered, until the client gives up or the server stops.
+    /// The request is neither processed nor answered, until the client times out or the server stops.
     Hang,
-    /// The answer's body ends early, in good form as far as HTTP can tell.
+    /// The response's body ends early, and its content length agrees: HTTP sees nothing wrong.
     TruncatedBody {
         /// How many bytes are left; half of them by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         keep: Option<usize>,
     },
-    /// The answer has another body.
+    /// The response has another body.
     WrongBody {
         /// The body; some text that is no JSON by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -1,27 +1,22 @@
 //! The account itself: where it can be read and written, and what it promises.
 
-use http::Method;
 use serde_json::{Value, json};
 use sidereal_protocol::CosmosStatus;
 
-use super::unsupported;
-use crate::account::Account;
 use crate::error::Result;
-use crate::regions::Region;
 use crate::reply::Reply;
-use crate::request::Incoming;
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
+use crate::topology::Region;
 
 /// `GET /`.
-pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
-    if incoming.method != Method::GET {
-        return unsupported(&incoming.method);
-    }
-    let options = account.options();
-    let topology = &incoming.topology;
+pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let options = &account.options;
+    let topology = &request.topology;
     let locations = |regions: Vec<usize>| -> Vec<Value> {
-        regions.into_iter().map(|region| location(incoming, &topology.regions[region])).collect()
+        regions.into_iter().map(|region| location(request, &topology.regions[region])).collect()
     };
-    let id = incoming.uri.host().unwrap_or("localhost");
+    let id = request.uri.host().unwrap_or("localhost");
     let policy =
         json!({ "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 });
     let mut body = json!({
@@ -31,7 +26,7 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "media": "//media/",
         "addresses": "//addresses/",
         "_dbs": "//dbs/",
-        "writableLocations": locations(topology.writable(incoming.now)),
+        "writableLocations": locations(topology.writable(request.now)),
         "readableLocations": locations(topology.readable()),
         "enableMultipleWriteLocations": topology.multi_write,
         "continuousBackupEnabled": false,
@@ -44,24 +39,33 @@ pub(super) fn read(account: &Account, incoming: &Incoming) -> Result<Reply> {
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE,
     });
-    if options.thin_client && incoming.typed().uses_thin_client()? {
+    if options.thin_client && request.typed().uses_thin_client()? {
         body["thinClientWritableLocations"] = body["writableLocations"].clone();
         body["thinClientReadableLocations"] = body["readableLocations"].clone();
     }
     Ok(Reply::json(CosmosStatus::OK, &body))
 }
 
-/// A region with its address: the one that the client used, on the region's own port.
-fn location(incoming: &Incoming, region: &Region) -> Value {
-    let base = incoming.base_url();
-    let endpoint = match (region.port, base.rsplit_once(':')) {
+/// A region with the URL that clients are to use for it.
+fn location(request: &ClassifiedRequest, region: &Region) -> Value {
+    let endpoint = match &region.advertised_url {
+        Some(url) => url.to_string(),
+        None => derived_url(&request.base_url(), region.port),
+    };
+    json!({ "name": region.name.to_string(), "databaseAccountEndpoint": endpoint })
+}
+
+/// The scheme and host that the client used, on the region's own port: right for a client that came over
+/// a port forwarding or a container's network as well.
+fn derived_url(base: &str, port: Option<u16>) -> String {
+    match (port, base.rsplit_once(':')) {
+        // What follows the last colon is a port, not the end of an IPv6 address or of the scheme.
         (Some(port), Some((address, last))) if last.bytes().all(|byte| byte.is_ascii_digit()) => {
             format!("{address}:{port}/")
         }
         (Some(port), _) => format!("{base}:{port}/"),
         (None, _) => format!("{base}/"),
-    };
-    json!({ "name": region.name.to_string(), "databaseAccountEndpoint": endpoint })
+    }
 }
 
 /// The limits that clients with a query engine of their own read.

@@ -1,4 +1,4 @@
-//! Batches: several operations in one request, all or nothing (transactional) or each for itself (bulk).
+//! Batches: several operations in one request, atomic (transactional batch) or independent (bulk).
 
 use std::sync::Arc;
 
@@ -8,76 +8,78 @@ use sidereal_protocol::{
     PatchDocument, parse_batch,
 };
 
-use super::items::{Addressed, Progress, parse_body, patch_item};
+use super::items::{PartitionHeaders, draft_of, effective_key_of, name_of, parse_body, patch_item};
 use super::target::Target;
-use super::{place_of, required_key};
-use crate::account::Account;
 use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::Incoming;
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
 use crate::store::{
-    Container, Definition, ItemName, Outcome, Partition, Seen, Transaction, WriteCondition, Written,
+    Container, Definition, ItemName, Outcome, Partition, ReplicaProgress, Transaction,
+    WriteCondition, Written,
 };
 use sidereal_protocol::headers::names as headers;
 
 /// Runs a batch.
-pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
-    if incoming.body.len() > MAX_BATCH_BYTES {
+pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    if request.body.len() > MAX_BATCH_BYTES {
         return Err(ServiceError::too_large());
     }
-    let operations = parse_batch(&incoming.body)?;
+    let operations = parse_batch(&request.body)?;
     let definition = container.definition();
     let batch =
-        Batch { account, incoming, container, definition: &definition, operations: &operations };
-    if incoming.typed().is_batch_atomic()? { batch.together() } else { batch.one_by_one() }
+        Batch { account, request, container, definition: &definition, operations: &operations };
+    if request.typed().is_batch_atomic()? { batch.transactional() } else { batch.bulk() }
 }
 
 struct Batch<'a> {
-    account: &'a Account,
-    incoming: &'a Incoming,
+    account: &'a AccountState,
+    request: &'a ClassifiedRequest,
     container: &'a Container,
     definition: &'a Definition,
     operations: &'a [BatchOperation],
 }
 
-/// What became of one operation.
-type Fate = std::result::Result<Written, ServiceError>;
+/// The outcome of one operation.
+type OperationResult = std::result::Result<Written, ServiceError>;
 
 impl Batch<'_> {
-    /// All operations or none, under one partition key and one sequence number.
-    fn together(&self) -> Result<Reply> {
-        let key = required_key(self.incoming)?;
-        let place = place_of(self.definition, &key)?;
-        let partition = self.container.partition_at(&place);
-        self.account.admit(self.container, &partition, self.incoming.now)?;
-        let at = self.account.write_place(self.incoming, &partition)?;
-        let mut fates: Vec<Fate> = Vec::with_capacity(self.operations.len());
-        let decided = self.container.transact(&place, self.definition, &at, |transaction| {
-            for operation in self.operations {
-                fates.push(self.decide(transaction, operation, &key));
-                if fates.last().is_some_and(Result::is_err) {
-                    return Err(());
+    /// All operations or none, under one partition key and one log sequence number.
+    fn transactional(&self) -> Result<Reply> {
+        let key = self.request.required_partition_key()?;
+        let effective_key = effective_key_of(self.definition, &key)?;
+        let partition = self.container.partition_of(&effective_key);
+        self.account.admit(self.container, &partition, self.request.now)?;
+        let context = self.account.write_context(self.request, &partition)?;
+        let mut outcomes: Vec<OperationResult> = Vec::with_capacity(self.operations.len());
+        let decided =
+            self.container.transact(&effective_key, self.definition, &context, |transaction| {
+                for operation in self.operations {
+                    outcomes.push(self.decide(transaction, operation, &key));
+                    if outcomes.last().is_some_and(Result::is_err) {
+                        return Err(());
+                    }
                 }
-            }
-            Ok(())
-        });
+                Ok(())
+            });
         let failed = decided.decision.is_err();
-        let results = if failed { self.rolled_back(&fates) } else { self.results(&fates) };
+        let results = if failed { self.rolled_back(&outcomes) } else { results_of(&outcomes) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, results, &decided.partition, decided.seen)
+        self.reply(status, results, &decided.partition, decided.progress)
     }
 
-    /// Each operation for itself, under the key it names.
-    fn one_by_one(&self) -> Result<Reply> {
-        let target = Target::of(self.incoming, self.container, self.definition)?;
+    /// Each operation as a transaction of its own, under the key it names.
+    fn bulk(&self) -> Result<Reply> {
+        let target = Target::of(self.request, self.container, self.definition)?;
         let addressed = target.slices().first().map(|slice| slice.partition.clone());
-        let go_on = self.incoming.typed().batch_continues_on_error()?;
-        let header_key = self.incoming.partition_key()?;
-        let mut fates: Vec<Fate> = Vec::with_capacity(self.operations.len());
+        let go_on = self.request.typed().batch_continues_on_error()?;
+        let header_key = self.request.partition_key()?;
+        let mut outcomes: Vec<OperationResult> = Vec::with_capacity(self.operations.len());
         for operation in self.operations {
-            let stop = !go_on && fates.last().is_some_and(Result::is_err);
-            fates.push(match stop {
+            let stop = !go_on && outcomes.last().is_some_and(Result::is_err);
+            outcomes.push(match stop {
                 true => Err(ServiceError::new(
                     CosmosStatus::FAILED_DEPENDENCY,
                     "An operation before failed.",
@@ -86,10 +88,10 @@ impl Batch<'_> {
             });
         }
         let partition = addressed.unwrap_or_else(|| self.container.partitions()[0].clone());
-        let seen = Seen::of(&self.incoming.view(&partition));
-        let failed = fates.iter().any(Result::is_err);
+        let progress = ReplicaProgress::of(&self.request.view(&partition));
+        let failed = outcomes.iter().any(Result::is_err);
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
-        self.answer(status, self.results(&fates), &partition, seen)
+        self.reply(status, results_of(&outcomes), &partition, progress)
     }
 
     /// One operation of a bulk request, as a transaction of its own.
@@ -98,25 +100,26 @@ impl Batch<'_> {
         operation: &BatchOperation,
         header: Option<&PartitionKey>,
         target: &Target,
-    ) -> Fate {
+    ) -> OperationResult {
         let key = operation.partition_key.as_ref().or(header).ok_or_else(|| {
             ServiceError::bad_request(
                 "The operation names no partitionKey and the request has none.",
             )
         })?;
-        let place = place_of(self.definition, key)?;
-        let partition = self.container.partition_at(&place);
+        let effective_key = effective_key_of(self.definition, key)?;
+        let partition = self.container.partition_of(&effective_key);
         let addressed = target.slices().iter().any(|slice| slice.partition.id == partition.id);
         if !addressed {
             let message = "The operation's partition key belongs to another partition key range.";
             return Err(ServiceError::new(CosmosStatus::PARTITION_KEY_RANGE_GONE, message));
         }
-        let now = self.incoming.now;
+        let now = self.request.now;
         self.account.admit(self.container, &partition, now)?;
-        let at = self.account.write_place(self.incoming, &partition)?;
-        let decided = self.container.transact(&place, self.definition, &at, |transaction| {
-            self.decide(transaction, operation, key)
-        });
+        let context = self.account.write_context(self.request, &partition)?;
+        let decided =
+            self.container.transact(&effective_key, self.definition, &context, |transaction| {
+                self.decide(transaction, operation, key)
+            });
         self.account.spend(&decided.partition, now, charge_of(&decided.decision));
         decided.decision
     }
@@ -126,27 +129,30 @@ impl Batch<'_> {
         transaction: &mut Transaction<'_>,
         operation: &BatchOperation,
         key: &PartitionKey,
-    ) -> Fate {
-        let item = Addressed { container: self.container, definition: self.definition };
+    ) -> OperationResult {
         let body = || parse_body(operation.resource_body.as_deref());
         let name = || -> Result<ItemName> {
             let id = operation.id.as_deref().ok_or_else(|| {
                 ServiceError::bad_request("The operation has no id; name the item it is about.")
             })?;
-            item.name(key.clone(), id.into())
+            name_of(self.definition, key.clone(), id.into())
         };
         let conditions = WriteCondition {
             if_match: operation.if_match.clone(),
             if_none_match: operation.if_none_match.clone(),
         };
         let outcome = match operation.operation_type {
-            BatchOperationType::Create => transaction.create(item.draft(body()?, Some(key))?),
+            BatchOperationType::Create => {
+                transaction.create(draft_of(self.definition, body()?, Some(key))?)
+            }
             BatchOperationType::Upsert => {
-                transaction.upsert(item.draft(body()?, Some(key))?, &conditions)
+                transaction.upsert(draft_of(self.definition, body()?, Some(key))?, &conditions)
             }
-            BatchOperationType::Replace => {
-                transaction.replace(&name()?, item.draft(body()?, Some(key))?, &conditions)
-            }
+            BatchOperationType::Replace => transaction.replace(
+                &name()?,
+                draft_of(self.definition, body()?, Some(key))?,
+                &conditions,
+            ),
             BatchOperationType::Read => transaction.read(&name()?, &conditions),
             BatchOperationType::Delete => transaction.delete(&name()?, &conditions),
             BatchOperationType::Patch => {
@@ -157,7 +163,7 @@ impl Batch<'_> {
                     &patch,
                     self.definition,
                     &conditions,
-                    self.incoming.now,
+                    self.request.now,
                 )
             }
         };
@@ -170,20 +176,16 @@ impl Batch<'_> {
             .map_err(|error| ServiceError::bad_request(error.to_string()))
     }
 
-    fn results(&self, fates: &[Fate]) -> Vec<BatchResult> {
-        fates.iter().map(result_of).collect()
-    }
-
     /// The failed operation keeps its status, all others failed because of it.
-    fn rolled_back(&self, fates: &[Fate]) -> Vec<BatchResult> {
+    fn rolled_back(&self, outcomes: &[OperationResult]) -> Vec<BatchResult> {
         let dependent = || BatchResult {
             status_code: CosmosStatus::FAILED_DEPENDENCY.code(),
             ..BatchResult::default()
         };
-        let culprit = fates.len().saturating_sub(1);
+        let failed = outcomes.len().saturating_sub(1);
         (0..self.operations.len())
-            .map(|index| match fates.get(index) {
-                Some(fate) if index == culprit => result_of(fate),
+            .map(|index| match outcomes.get(index) {
+                Some(result) if index == failed => result_of(result),
                 _ => dependent(),
             })
             .collect()
@@ -198,34 +200,42 @@ impl Batch<'_> {
         }
     }
 
-    fn answer(
+    fn reply(
         &self,
         status: CosmosStatus,
         mut results: Vec<BatchResult>,
         partition: &Arc<Partition>,
-        seen: Seen,
+        progress: ReplicaProgress,
     ) -> Result<Reply> {
         let charge: f64 = results.iter().map(|result| result.request_charge).sum();
-        if self.incoming.typed().is_batch_atomic()? {
-            self.account.spend(partition, self.incoming.now, charge);
+        if self.request.typed().is_batch_atomic()? {
+            self.account.spend(partition, self.request.now, charge);
         }
-        if self.incoming.typed().prefers_minimal()? {
+        if self.request.typed().prefers_minimal()? {
             self.drop_written_bodies(&mut results);
         }
         let body = serde_json::to_vec(&results).unwrap_or_default();
-        let progress =
-            Progress { incoming: self.incoming, container: self.container, partition, seen };
+        let partition_headers = PartitionHeaders {
+            request: self.request,
+            container: self.container,
+            partition,
+            progress,
+        };
         let reply = Reply::bytes(status, body.into()).charged(charge.max(charge::MINIMUM));
-        Ok(progress.stamp(reply).with(headers::ITEM_COUNT, results.len()))
+        Ok(partition_headers.add_to(reply).with(headers::ITEM_COUNT, results.len()))
     }
 }
 
-fn charge_of(fate: &Fate) -> f64 {
-    fate.as_ref().map_or(charge::MINIMUM, |written| written.charge)
+fn results_of(outcomes: &[OperationResult]) -> Vec<BatchResult> {
+    outcomes.iter().map(result_of).collect()
 }
 
-fn result_of(fate: &Fate) -> BatchResult {
-    match fate {
+fn charge_of(result: &OperationResult) -> f64 {
+    result.as_ref().map_or(charge::MINIMUM, |written| written.charge)
+}
+
+fn result_of(result: &OperationResult) -> BatchResult {
+    match result {
         Ok(written) => {
             let (code, with_item) = match written.outcome {
                 Outcome::Created => (CosmosStatus::CREATED, true),

@@ -7,26 +7,27 @@ use std::sync::Arc;
 
 use http::header;
 use serde_json::{Map, Value, json};
+use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, Etag, HttpDate};
 
-use super::items::Progress;
-use super::target::{Slice, Target, check_session};
-use crate::account::Account;
+use super::items::PartitionHeaders;
+use super::target::{Slice, Target};
 use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::Incoming;
-use crate::store::{Container, Item, Replica, Seen};
-use sidereal_protocol::headers::names as headers;
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
+use crate::store::{Container, Item, Replica, ReplicaProgress};
 
-/// Items of a page where the client names no number.
+/// Items of a page where the client names no number: the service's default.
 const DEFAULT_PAGE: usize = 100;
-/// Bytes after which a page ends at the next sequence number.
+/// Bytes after which a page ends at the next log sequence number; the service's limit for a response.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// `GET …/docs` with `A-IM: Incremental Feed`.
-pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
-    let mode = incoming.typed().text(&headers::A_IM)?.unwrap_or_default();
+pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    let mode = request.typed().text(&headers::A_IM)?.unwrap_or_default();
     if !mode.eq_ignore_ascii_case("Incremental Feed") {
         return Err(ServiceError::bad_request(format!(
             "The change feed mode '{mode}' is not available: this emulator keeps the latest version of each \
@@ -34,21 +35,21 @@ pub(super) fn read(account: &Account, incoming: &Incoming, container: &Container
         )));
     }
     let definition = container.definition();
-    let target = Target::of(incoming, container, &definition)?;
+    let target = Target::of(request, container, &definition)?;
     let [slice] = target.slices() else {
         return Err(ServiceError::bad_request(
             "The change feed is read per partition: name a partition key or a partition key range.",
         ));
     };
-    account.admit(container, &slice.partition, incoming.now)?;
-    let replica = incoming.view(&slice.partition);
-    let seen = Seen::of(&replica);
-    check_session(account, incoming, &slice.partition, &seen)?;
-    let page = Page::read(incoming, slice, &replica)?;
-    drop(replica);
-    account.spend(&slice.partition, incoming.now, page.charge);
-    let progress = Progress { incoming, container, partition: &slice.partition, seen };
-    Ok(progress.stamp(page.into_reply(incoming, container)?))
+    account.admit(container, &slice.partition, request.now)?;
+    let replica = request.view(&slice.partition);
+    let progress = ReplicaProgress::of(&replica);
+    account.check_session(request, &slice.partition, &progress)?;
+    let page = Page::read(request, slice, &replica)?;
+    drop(replica); // The read lock; the page holds its items by `Arc`.
+    account.spend(&slice.partition, request.now, page.charge);
+    let headers = PartitionHeaders { request, container, partition: &slice.partition, progress };
+    Ok(headers.add_to(page.into_reply(request, container)?))
 }
 
 /// What a page holds and where the next one begins.
@@ -59,11 +60,11 @@ struct Page {
 }
 
 impl Page {
-    fn read(incoming: &Incoming, slice: &Slice, replica: &Replica) -> Result<Self> {
+    fn read(request: &ClassifiedRequest, slice: &Slice, replica: &Replica) -> Result<Self> {
         let lsn = replica.lsn();
-        let Start { after, since } = Start::of(incoming, lsn)?;
-        let size = incoming.max_item_count()?.unwrap_or(DEFAULT_PAGE);
-        let now = incoming.now.seconds();
+        let Start { after, since } = Start::of(request, lsn)?;
+        let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
+        let now = request.now.seconds();
         let wanted = |item: &&Arc<Item>| {
             slice.contains(item) && !item.is_expired(now) && item.written_at >= since
         };
@@ -71,6 +72,7 @@ impl Page {
         let (mut bytes, mut cursor) = (0, lsn);
         for item in replica.changed_after(after).filter(wanted) {
             let last = items.last().map(|last| last.lsn);
+            // A full page still takes the rest of its entry: transactional batches are not torn apart.
             let full = items.len() >= size || bytes >= PAGE_BYTES;
             if let Some(last) = last.filter(|last| full && *last != item.lsn) {
                 cursor = last;
@@ -83,14 +85,14 @@ impl Page {
         Ok(Self { items, cursor, charge: charge.max(charge::MINIMUM) })
     }
 
-    fn into_reply(self, incoming: &Incoming, container: &Container) -> Result<Reply> {
+    fn into_reply(self, request: &ClassifiedRequest, container: &Container) -> Result<Reply> {
         let etag = Etag::new(format!("\"{}\"", self.cursor))?;
         if self.items.is_empty() {
             return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED)
                 .with_etag(&etag)
                 .charged(self.charge));
         }
-        let enveloped = incoming.typed().text(&headers::CHANGE_FEED_WIRE_FORMAT_VERSION)?.is_some();
+        let enveloped = request.typed().text(&headers::CHANGE_FEED_WIRE_FORMAT_VERSION)?.is_some();
         let entry = |item: &Arc<Item>| if enveloped { envelope(item) } else { flat(item) };
         let entries = self.items.iter().map(entry).collect();
         let reply = Reply::feed(Some(container.rid), "Documents", entries);
@@ -106,12 +108,12 @@ struct Start {
 }
 
 impl Start {
-    fn of(incoming: &Incoming, current: u64) -> Result<Self> {
-        let since = match incoming.typed().text(&header::IF_MODIFIED_SINCE)? {
+    fn of(request: &ClassifiedRequest, current: u64) -> Result<Self> {
+        let since = match request.typed().text(&header::IF_MODIFIED_SINCE)? {
             None => 0,
             Some(text) => parse_moment(text)?,
         };
-        let after = match incoming.typed().text(&header::IF_NONE_MATCH)? {
+        let after = match request.typed().text(&header::IF_NONE_MATCH)? {
             None => 0,
             Some("*") => current,
             Some(text) => text

@@ -1,4 +1,5 @@
-//! Continuations: where the next page of a query or feed begins, as a token that clients hand back.
+//! Continuation tokens: where the next page of a query or feed begins. Opaque to clients, which send them
+//! back unchanged.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -10,7 +11,7 @@ use sidereal_query::Progress;
 use crate::error::{Result, ServiceError};
 use crate::store::{Partition, Position};
 
-/// Where a page ended. Tokens are opaque to clients, and refused if they are not ours.
+/// Where a page ended. Tokens that are not ours are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Continuation {
     /// The id of the partition range to go on with.
@@ -19,13 +20,13 @@ pub(super) struct Continuation {
     /// The item to go on after, or at.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub(super) ordinal: Option<u64>,
-    /// Rows of that item, or of the whole result where it was gathered first, already given.
+    /// Rows of that item, or of the whole result where it was buffered first, already returned.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub(super) given: u64,
     /// The sort keys of that item, each an array of one value, or of none where it is undefined.
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     pub(super) keys: Option<Vec<Vec<Value>>>,
-    /// Where the other descendants of a range that was split go on.
+    /// Where the other descendants of a range that was split resume.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Box<Self>>,
     /// What is left of a window.

@@ -1,192 +1,179 @@
-//! Items: point operations, and which handler a request to the feed of items is for.
+//! Items: the point operations.
 
 use std::sync::Arc;
 
-use http::Method;
 use serde_json::Value;
+use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{
-    CosmosStatus, PartitionKey, PatchDocument, ResourceLink, ResourceType, check_id,
+    CosmosStatus, EffectivePartitionKey, PartitionKey, PatchDocument, ResourceType, check_id,
 };
 use sidereal_query::Condition;
 
-use super::target::check_session;
-use super::{
-    batch, change_feed, intended_container, is_query, place_of, query, query_plan, required_key,
-    unsupported,
-};
-use crate::account::Account;
+use super::parsed_query::evaluation_context;
+use crate::charge;
+use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::{Incoming, parse_json};
+use crate::request::{ClassifiedRequest, parse_json};
+use crate::state::AccountState;
 use crate::store::{
     Container, Decided, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf,
-    Refusal, Seen, Transaction, WriteCondition, Written,
+    Refusal, ReplicaProgress, Transaction, WriteCondition, Written,
 };
-use sidereal_protocol::headers::names as headers;
 
-/// `/dbs/{db}/colls/{coll}/docs`. What a POST is, its headers tell.
-pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
-    let container = intended_container(account, incoming, link)?;
-    match incoming.method {
-        Method::POST if incoming.typed().is_query_plan_request()? => {
-            query_plan::answer(incoming, &container)
-        }
-        Method::POST if is_query(incoming)? => query::run(account, incoming, &container),
-        Method::POST if incoming.typed().is_batch_request()? => {
-            batch::run(account, incoming, &container)
-        }
-        Method::POST => create(account, incoming, &container),
-        Method::GET if incoming.headers.contains_key(headers::A_IM) => {
-            change_feed::read(account, incoming, &container)
-        }
-        Method::GET => query::read_feed(account, incoming, &container),
-        ref method => unsupported(method),
-    }
-}
-
-/// `/dbs/{db}/colls/{coll}/docs/{id}`: read, replace, patch, delete.
-pub(super) fn one(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
-    let container = intended_container(account, incoming, link)?;
+/// `GET …/docs/{id}`.
+pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
     let definition = container.definition();
-    let key = required_key(incoming)?;
-    let item = Addressed { container: &container, definition: &definition };
-    let name = item.name(key, item_id(incoming, &container, link)?)?;
-    match incoming.method {
-        Method::GET => read(account, incoming, &item, &name),
-        Method::PUT => {
-            let draft = item.draft(incoming.json()?, Some(&name.key))?;
-            let conditions = incoming.conditions()?;
-            write(account, incoming, &container, &name, |transaction| {
-                transaction.replace(&name, draft, &conditions)
-            })
-        }
-        Method::PATCH => patch(account, incoming, &item, &name),
-        Method::DELETE => {
-            let conditions = incoming.conditions()?;
-            write(account, incoming, &container, &name, |transaction| {
-                transaction.delete(&name, &conditions)
-            })
-        }
-        ref method => unsupported(method),
-    }
+    let name = named_item(request, container, &definition)?;
+    let partition = &container.partition_of(&name.effective_key);
+    account.admit(container, partition, request.now)?;
+    let conditions = request.conditions()?;
+    let (progress, outcome) = {
+        // The replica's read lock is held for the lookup alone, not while the response is made.
+        let replica = request.view(partition);
+        let transaction = Transaction::new(&replica, container.rules(&definition, request.now));
+        (ReplicaProgress::of(&replica), transaction.read(&name, &conditions))
+    };
+    account.check_session(request, partition, &progress)?;
+    let headers = PartitionHeaders { request, container, partition, progress };
+    Ok(finish(account, &headers, outcome))
 }
 
-/// A container as point operations see it.
-#[derive(Clone, Copy)]
-pub(super) struct Addressed<'a> {
-    pub(super) container: &'a Container,
-    pub(super) definition: &'a Definition,
+/// `POST …/docs`.
+pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    // There is nothing to compare conditions with; malformed ones are refused all the same.
+    request.conditions()?;
+    write_draft(account, request, |transaction, draft| transaction.create(draft))
 }
 
-impl Addressed<'_> {
-    /// The name of an item, whose key must be complete.
-    pub(super) fn name(&self, key: PartitionKey, id: Arc<str>) -> Result<ItemName> {
-        let place = place_of(self.definition, &key)?;
-        Ok(ItemName { place, key, id })
-    }
+/// `POST …/docs` with `x-ms-documentdb-is-upsert`.
+pub(crate) fn upsert(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let conditions = request.conditions()?;
+    write_draft(account, request, |transaction, draft| transaction.upsert(draft, &conditions))
+}
 
-    /// A document as a client sends it; the key in the header must be the one in the document.
-    pub(super) fn draft(
-        &self,
-        document: Value,
-        header: Option<&PartitionKey>,
-    ) -> Result<ItemDraft> {
-        let Value::Object(fields) = document else {
-            return Err(ServiceError::bad_request("The item must be a JSON object."));
-        };
-        let id = match fields.get("id") {
-            Some(Value::String(id)) => id,
-            Some(_) => return Err(ServiceError::bad_request("The item's id must be a string.")),
-            None => {
-                return Err(ServiceError::bad_request(
-                    "The input content is invalid because the required properties - 'id; ' - are missing",
-                ));
-            }
-        };
-        check_id(ResourceType::Document, id)?;
-        let id: Arc<str> = id.as_str().into();
-        let document = Value::Object(fields);
-        let key = self.definition.key.extract(&document);
-        if header.is_some_and(|header| *header != key) {
-            return Err(ServiceError::new(
-                CosmosStatus::PARTITION_KEY_MISMATCH,
-                "PartitionKey extracted from document doesn't match the one specified in the header. \
-                 Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value",
+/// `PUT …/docs/{id}`.
+pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    let definition = container.definition();
+    let name = named_item(request, container, &definition)?;
+    let draft = draft_of(&definition, request.json()?, Some(&name.key))?;
+    let conditions = request.conditions()?;
+    write(account, request, container, &name, |transaction| {
+        transaction.replace(&name, draft, &conditions)
+    })
+}
+
+/// `PATCH …/docs/{id}`.
+pub(crate) fn patch(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    let definition = container.definition();
+    let name = named_item(request, container, &definition)?;
+    let body = PatchDocument::from_json(&request.body)?;
+    let conditions = request.conditions()?;
+    write(account, request, container, &name, |transaction| {
+        patch_item(transaction, &name, &body, &definition, &conditions, request.now)
+    })
+}
+
+/// `DELETE …/docs/{id}`.
+pub(crate) fn delete(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    let name = named_item(request, container, &container.definition())?;
+    let conditions = request.conditions()?;
+    write(account, request, container, &name, |transaction| transaction.delete(&name, &conditions))
+}
+
+/// The effective partition key of a complete partition key.
+pub(super) fn effective_key_of(
+    definition: &Definition,
+    key: &PartitionKey,
+) -> Result<EffectivePartitionKey> {
+    definition.key.effective_key(key).map_err(key_refused)
+}
+
+/// A partition key that does not fit the container's definition.
+pub(super) fn key_refused(error: sidereal_protocol::Error) -> ServiceError {
+    ServiceError::bad_request(format!("The partition key does not fit the container: {error}"))
+}
+
+/// The name of an item, whose key must be complete.
+pub(super) fn name_of(
+    definition: &Definition,
+    key: PartitionKey,
+    id: Arc<str>,
+) -> Result<ItemName> {
+    let effective_key = effective_key_of(definition, &key)?;
+    Ok(ItemName { effective_key, key, id })
+}
+
+/// The name of the item that a request's path and partition key address.
+fn named_item(
+    request: &ClassifiedRequest,
+    container: &Container,
+    definition: &Definition,
+) -> Result<ItemName> {
+    let key = request.required_partition_key()?;
+    name_of(definition, key, item_id(request, container)?)
+}
+
+/// A document as a client sends it; the key in the header must be the one in the document.
+pub(super) fn draft_of(
+    definition: &Definition,
+    document: Value,
+    header: Option<&PartitionKey>,
+) -> Result<ItemDraft> {
+    let Value::Object(fields) = document else {
+        return Err(ServiceError::bad_request("The item must be a JSON object."));
+    };
+    let id = match fields.get("id") {
+        Some(Value::String(id)) => id,
+        Some(_) => return Err(ServiceError::bad_request("The item's id must be a string.")),
+        None => {
+            return Err(ServiceError::bad_request(
+                "The input content is invalid because the required properties - 'id; ' - are missing",
             ));
         }
-        let ItemName { place, key, id } = self.name(key, id)?;
-        let Value::Object(document) = document else { unreachable!("an object was put in above") };
-        Ok(ItemDraft { id, key, place, document })
+    };
+    check_id(ResourceType::Document, id)?;
+    let id: Arc<str> = id.as_str().into();
+    let document = Value::Object(fields);
+    let key = definition.key.extract(&document);
+    if header.is_some_and(|header| *header != key) {
+        return Err(ServiceError::new(
+            CosmosStatus::PARTITION_KEY_MISMATCH,
+            "PartitionKey extracted from document doesn't match the one specified in the header. \
+             Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value",
+        ));
     }
+    let ItemName { effective_key, key, id } = name_of(definition, key, id)?;
+    let Value::Object(document) = document else { unreachable!("an object was put in above") };
+    Ok(ItemDraft { id, key, effective_key, document })
 }
 
 /// The id that a link ends in: a name, or the RID of an item whose id is then looked up.
-fn item_id(incoming: &Incoming, container: &Container, link: &ResourceLink) -> Result<Arc<str>> {
+fn item_id(request: &ClassifiedRequest, container: &Container) -> Result<Arc<str>> {
+    let link = request.link();
     let Some(rid) = link.rid() else { return Ok(link.id().into()) };
     let ordinal = rid.document_order().ok_or_else(ServiceError::not_found)?;
     let found = container.partitions().iter().find_map(|partition| {
-        incoming.view(partition).by_ordinal(ordinal).map(|item| item.id.clone())
+        request.view(partition).by_ordinal(ordinal).map(|item| item.id.clone())
     });
     found.ok_or_else(ServiceError::not_found)
 }
 
-fn read(
-    account: &Account,
-    incoming: &Incoming,
-    item: &Addressed<'_>,
-    name: &ItemName,
+/// Creates or upserts the item in a request's body.
+fn write_draft(
+    account: &AccountState,
+    request: &ClassifiedRequest,
+    decide: impl FnOnce(&mut Transaction<'_>, ItemDraft) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
-    let partition = &item.container.partition_at(&name.place);
-    account.admit(item.container, partition, incoming.now)?;
-    let conditions = incoming.conditions()?;
-    let (seen, outcome) = {
-        let replica = incoming.view(partition);
-        let rules = item.container.rules(item.definition, incoming.now);
-        let transaction = Transaction::new(&replica, rules);
-        (Seen::of(&replica), transaction.read(name, &conditions))
-    };
-    check_session(account, incoming, partition, &seen)?;
-    let progress = Progress { incoming, container: item.container, partition, seen };
-    match outcome {
-        Ok(read) => {
-            account.spend(partition, incoming.now, read.charge);
-            Ok(progress.stamp(answer(&read)))
-        }
-        Err(refusal) => {
-            account.spend(partition, incoming.now, crate::charge::MINIMUM);
-            progress.refuse(refusal)
-        }
-    }
-}
-
-fn create(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
-    let definition = container.definition();
-    let item = Addressed { container, definition: &definition };
-    let key = incoming.partition_key()?;
-    let draft = item.draft(incoming.json()?, key.as_ref())?;
-    let name =
-        ItemName { place: draft.place.clone(), key: draft.key.clone(), id: draft.id.clone() };
-    let conditions = incoming.conditions()?;
-    let upsert = incoming.typed().is_upsert()?;
-    write(account, incoming, container, &name, |transaction| match upsert {
-        true => transaction.upsert(draft, &conditions),
-        false => transaction.create(draft),
-    })
-}
-
-fn patch(
-    account: &Account,
-    incoming: &Incoming,
-    item: &Addressed<'_>,
-    name: &ItemName,
-) -> Result<Reply> {
-    let body = PatchDocument::from_json(&incoming.body)?;
-    let conditions = incoming.conditions()?;
-    let definition = item.definition;
-    let now = incoming.now;
-    write(account, incoming, item.container, name, |transaction| {
-        patch_item(transaction, name, &body, definition, &conditions, now)
-    })
+    let container = request.intended_container()?;
+    let key = request.partition_key()?;
+    let draft = draft_of(&container.definition(), request.json()?, key.as_ref())?;
+    let name = draft.name();
+    write(account, request, container, &name, |transaction| decide(transaction, draft))
 }
 
 /// Patches an item within a transaction.
@@ -196,7 +183,7 @@ pub(super) fn patch_item(
     body: &PatchDocument,
     definition: &Definition,
     conditions: &WriteCondition,
-    now: crate::Timestamp,
+    now: Timestamp,
 ) -> Result<Written, Refusal> {
     let condition = match &body.condition {
         Some(text) => {
@@ -204,7 +191,7 @@ pub(super) fn patch_item(
         }
         None => None,
     };
-    let context = query::evaluation_context(now);
+    let context = evaluation_context(now);
     let patch = PatchOf {
         operations: &body.operations,
         condition: condition.as_ref(),
@@ -214,36 +201,44 @@ pub(super) fn patch_item(
     transaction.patch(name, &patch, conditions)
 }
 
-/// Runs one write: decide, commit, answer.
+/// Runs one write: decide, commit, respond.
 fn write(
-    account: &Account,
-    incoming: &Incoming,
+    account: &AccountState,
+    request: &ClassifiedRequest,
     container: &Container,
     name: &ItemName,
     decide: impl FnOnce(&mut Transaction<'_>) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
-    let partition = container.partition_at(&name.place);
-    account.admit(container, &partition, incoming.now)?;
+    let partition = container.partition_of(&name.effective_key);
+    account.admit(container, &partition, request.now)?;
     let definition = container.definition();
-    let at = account.write_place(incoming, &partition)?;
-    let Decided { decision, partition, seen } =
-        container.transact(&name.place, &definition, &at, decide);
-    let progress = Progress { incoming, container, partition: &partition, seen };
-    match decision {
-        Ok(written) => {
-            account.spend(&partition, incoming.now, written.charge);
-            let minimal = incoming.typed().prefers_minimal()?;
-            Ok(progress.stamp(answer(&written)).without_body(minimal))
-        }
-        Err(refusal) => {
-            account.spend(&partition, incoming.now, crate::charge::MINIMUM);
-            progress.refuse(refusal)
-        }
-    }
+    let context = account.write_context(request, &partition)?;
+    let Decided { decision, partition, progress } =
+        container.transact(&name.effective_key, &definition, &context, decide);
+    let headers = PartitionHeaders { request, container, partition: &partition, progress };
+    let minimal = decision.is_ok() && request.typed().prefers_minimal()?;
+    Ok(finish(account, &headers, decision).without_body(minimal))
 }
 
-/// Of a write, the status and the item.
-fn answer(written: &Written) -> Reply {
+/// Charges an operation and makes its response.
+fn finish(
+    account: &AccountState,
+    headers: &PartitionHeaders<'_>,
+    outcome: Result<Written, Refusal>,
+) -> Reply {
+    let charge = outcome.as_ref().map_or(charge::MINIMUM, |written| written.charge);
+    account.spend(headers.partition, headers.request.now, charge);
+    let reply = match outcome {
+        Ok(written) => reply_to(&written),
+        Err(Refusal::NotModified) => Reply::empty(CosmosStatus::NOT_MODIFIED),
+        Err(refusal) => ServiceError::from(refusal).into_reply(),
+    };
+    // A refusal carries them too: a client's session advances with a 404 as with a 200.
+    headers.add_to(reply)
+}
+
+/// Status, item and charge of an operation that happened.
+fn reply_to(written: &Written) -> Reply {
     let item: &Item = &written.item;
     let reply = match written.outcome {
         Outcome::Created => Reply::bytes(CosmosStatus::CREATED, item.text.clone()),
@@ -253,35 +248,26 @@ fn answer(written: &Written) -> Reply {
     reply.charged(written.charge).with_etag(&item.etag).with(headers::ITEM_LSN, item.lsn)
 }
 
-/// Where in a partition's history an answer stands.
+/// The headers that say which partition answered and how far its replica has applied the log.
 #[derive(Clone)]
-pub(super) struct Progress<'a> {
-    pub(super) incoming: &'a Incoming,
+pub(super) struct PartitionHeaders<'a> {
+    pub(super) request: &'a ClassifiedRequest,
     pub(super) container: &'a Container,
     pub(super) partition: &'a Partition,
-    pub(super) seen: Seen,
+    pub(super) progress: ReplicaProgress,
 }
 
-impl Progress<'_> {
-    /// Adds the headers that say which partition answered and how far it had come.
-    pub(super) fn stamp(&self, reply: Reply) -> Reply {
-        let Self { incoming, container, partition, seen } = self;
-        let version = incoming.topology.version;
+impl PartitionHeaders<'_> {
+    pub(super) fn add_to(&self, reply: Reply) -> Reply {
+        let Self { request, container, partition, progress } = self;
+        let version = request.topology.version;
         reply
-            .with(headers::SESSION_TOKEN, partition.session_token(version, seen))
-            .with(headers::LSN, seen.lsn)
-            .with(headers::GLOBAL_COMMITTED_LSN, seen.lsn)
+            .with(headers::SESSION_TOKEN, partition.session_token(version, progress))
+            .with(headers::LSN, progress.lsn)
+            .with(headers::GLOBAL_COMMITTED_LSN, progress.lsn)
             .with(headers::PARTITION_KEY_RANGE_ID, partition.id.as_str())
             .with(headers::OWNER_FULL_NAME, container.full_name())
             .with(headers::OWNER_ID, container.rid)
-    }
-
-    /// A refusal also tells how far the partition had come: a client learns from a 404 too.
-    fn refuse(&self, refusal: Refusal) -> Result<Reply> {
-        if refusal == Refusal::NotModified {
-            return Ok(self.stamp(Reply::empty(CosmosStatus::NOT_MODIFIED)));
-        }
-        Ok(self.stamp(ServiceError::from(refusal).into_reply()))
     }
 }
 

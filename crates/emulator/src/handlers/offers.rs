@@ -1,55 +1,63 @@
 //! Offers: the throughput of databases and containers.
 
-use http::Method;
-use serde_json::Value;
-use sidereal_protocol::{CosmosStatus, ResourceLink, ThroughputProperties};
+use std::sync::Arc;
 
-use super::{feed as pages, is_query, unsupported};
-use crate::account::Account;
+use serde_json::Value;
+use sidereal_protocol::headers::names;
+use sidereal_protocol::{CosmosStatus, ThroughputProperties};
+
+use super::metadata_feed;
 use crate::charge;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::Incoming;
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
 use crate::store::Offer;
-use sidereal_protocol::headers::names;
 
 const FEED: &str = "Offers";
 
 /// The least fixed throughput, and the least maximum of a scaled one.
 const MANUAL_MINIMUM: u32 = 400;
 const AUTOSCALE_MINIMUM: u32 = 1_000;
-/// Throughput comes in steps.
+/// Throughput comes in steps: rules of the service.
 const MANUAL_STEP: u32 = 100;
 const AUTOSCALE_STEP: u32 = 1_000;
 
-/// `/offers`: list, query.
-pub(super) fn feed(account: &Account, incoming: &Incoming) -> Result<Reply> {
-    let all: Vec<Value> = account.catalog().offers().iter().map(|offer| offer.resource()).collect();
-    match incoming.method {
-        Method::GET => pages::list(incoming, None, FEED, all),
-        Method::POST if is_query(incoming)? => pages::query(incoming, None, FEED, &all),
-        ref method => unsupported(method),
-    }
+/// `GET /offers`.
+pub(crate) fn list(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    metadata_feed::list(request, None, FEED, resources(account))
 }
 
-/// `/offers/{rid}`: read, replace.
-pub(super) fn one(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
-    let offer = link.rid().and_then(|rid| account.catalog().offer(rid));
-    let offer = offer.ok_or_else(ServiceError::not_found)?;
-    match incoming.method {
-        Method::GET => Ok(answer(&offer)),
-        Method::PUT => {
-            let throughput = parse_content(&incoming.json()?)?;
-            let replaced = account.catalog().replace_offer(&offer, throughput, incoming.now);
-            Ok(answer(&replaced).charged(charge::METADATA_WRITE))
-        }
-        ref method => unsupported(method),
-    }
+/// `POST /offers` with a query: how SDKs find the offer of a container.
+pub(crate) fn query(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    metadata_feed::query(request, None, FEED, &resources(account))
+}
+
+/// `GET /offers/{rid}`.
+pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    Ok(reply(&*addressed(account, request)?))
+}
+
+/// `PUT /offers/{rid}`.
+pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let offer = addressed(account, request)?;
+    let throughput = parse_content(&request.json()?)?;
+    let replaced = account.catalog.replace_offer(&offer, throughput, request.now);
+    Ok(reply(&replaced).charged(charge::METADATA_WRITE))
+}
+
+fn addressed(account: &AccountState, request: &ClassifiedRequest) -> Result<Arc<Offer>> {
+    let offer = request.link().rid().and_then(|rid| account.catalog.offer(rid));
+    offer.ok_or_else(ServiceError::not_found)
+}
+
+fn resources(account: &AccountState) -> Vec<Value> {
+    account.catalog.offers().iter().map(|offer| offer.resource()).collect()
 }
 
 /// The throughput that a creation asks for in its headers.
-pub(super) fn requested(incoming: &Incoming) -> Result<Option<ThroughputProperties>> {
-    let headers = &incoming.headers;
+pub(super) fn requested(request: &ClassifiedRequest) -> Result<Option<ThroughputProperties>> {
+    let headers = &request.headers;
     if headers.contains_key(names::OFFER_THROUGHPUT)
         && headers.contains_key(names::OFFER_AUTOPILOT_SETTINGS)
     {
@@ -57,7 +65,7 @@ pub(super) fn requested(incoming: &Incoming) -> Result<Option<ThroughputProperti
             "Both offerThroughput and offerAutopilotSettings are specified; specify one of them.",
         ));
     }
-    match incoming.typed().throughput()? {
+    match request.typed().throughput()? {
         Some(throughput) => check(throughput).map(Some),
         None => Ok(None),
     }
@@ -90,7 +98,7 @@ fn check(throughput: ThroughputProperties) -> Result<ThroughputProperties> {
     Ok(throughput)
 }
 
-fn answer(offer: &Offer) -> Reply {
+fn reply(offer: &Offer) -> Reply {
     Reply::json(CosmosStatus::OK, &offer.resource())
         .with_etag(&offer.etag)
         .with(names::OFFER_REPLACE_PENDING, "False")

@@ -1,4 +1,4 @@
-//! Filling a page: rows in, until the page is full in number or in bytes.
+//! A page of a query or feed: rows are added until it is full in number or in bytes.
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -7,9 +7,9 @@ use sidereal_protocol::{CosmosStatus, Rid};
 
 use crate::reply::Reply;
 
-/// Rows of a page where the client names no number.
+/// Rows of a page where the client names no number: the service's default.
 const DEFAULT_ROWS: usize = 100;
-/// The most bytes of a page; one row that is larger makes a page of its own.
+/// The most bytes of a page, as on the service; one row that is larger makes a page of its own.
 const MOST_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page under construction. Rows are kept as text: what is counted is what is sent.

@@ -1,56 +1,42 @@
 //! Queries and the feed of items.
 //!
-//! A query runs on one part of one partition after the other, in the order of the key space. Over more
-//! than one partition only what needs no merging is served, as the service's gateway does; for the rest
-//! the client asks for a plan and fans out.
+//! A query runs on one part of one partition after the other, in the order of the key space, until a page
+//! is full. Which partitions those are is decided in `query_routing`.
 
 use std::time::Instant;
 
-use serde_json::{Value, json};
 use sidereal_protocol::headers::names as headers;
-use sidereal_protocol::{CosmosStatus, QueryRequest};
-use sidereal_query::{
-    Context, Flow, Parameters, PlanError, Program, Query, QueryError, Shape, parse,
-};
+use sidereal_query::{Context, Flow, Program, Shape};
 
 use super::continuation::Continuation;
-use super::items::Progress;
+use super::items::PartitionHeaders;
+use super::order_by::{Boundary, SortOrder};
 use super::page::Page;
-use super::query_plan;
-use super::sorted::{Boundary, SortOrder};
-use super::target::{Slice, Target, check_session};
-use crate::account::Account;
+use super::parsed_query::{ParsedQuery, evaluation_context};
+use super::query_routing;
+use super::target::{Slice, Target};
 use crate::charge;
-use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::Incoming;
-use crate::store::{Container, Definition, OrderByRefusal, Position, Replica, Seen};
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
+use crate::store::{Container, Definition, OrderByRefusal, Position, Replica, ReplicaProgress};
 
 /// `POST …/docs` with a query.
-pub(super) fn run(account: &Account, incoming: &Incoming, container: &Container) -> Result<Reply> {
-    let request = QueryRequest::from_json(&incoming.body)?;
-    let tree = parse(&request.query).map_err(|error| query_refused(&error.into()))?;
-    let parameters = parameters_of(&request);
-    let program = Program::new(&tree, &parameters).map_err(|error| query_refused(&error.into()))?;
+pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
     let definition = container.definition();
-    check_order_by(&tree, &definition)?;
-    let target = match Target::of(incoming, container, &definition)? {
-        Target::Everything(slices) => {
-            query_plan::narrow(incoming, container, &definition, &request, slices)?
-        }
-        Target::Window(slices) if slices.len() > 1 && program.shape() != Shape::Streaming => {
-            return Err(query_plan::must_be_fanned_out(&request, &definition)?);
-        }
-        target => target,
-    };
+    let query = ParsedQuery::from_body(&request.body)?;
+    let program = query.compile()?;
+    check_order_by(&query, &definition)?;
+    let target = query_routing::route(request, container, &definition, &query, program.shape())?;
     let execution = Execution {
         program: &program,
-        context: &evaluation_context(incoming.now),
-        order: SortOrder::of(&tree)?,
-        resume: request.resume_filter.as_ref().map(Boundary::of_filter).transpose()?,
+        context: &evaluation_context(request.now),
+        order: SortOrder::of(&query)?,
+        resume: query.resume_filter.as_ref().map(Boundary::of_filter).transpose()?,
     };
-    serve(account, incoming, container, &target, Some(&execution))
+    serve(account, request, container, &target, Some(&execution))
 }
 
 /// A query ready to run on one part of one partition after the other.
@@ -64,39 +50,14 @@ struct Execution<'a> {
 }
 
 /// `GET …/docs`: every item, a page at a time.
-pub(super) fn read_feed(
-    account: &Account,
-    incoming: &Incoming,
-    container: &Container,
-) -> Result<Reply> {
-    let definition = container.definition();
-    let target = Target::of(incoming, container, &definition)?;
-    serve(account, incoming, container, &target, None)
+pub(crate) fn read_feed(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.intended_container()?;
+    let target = Target::of(request, container, &container.definition())?;
+    serve(account, request, container, &target, None)
 }
 
-/// Time and randomness of one request.
-pub(super) fn evaluation_context(now: Timestamp) -> Context {
-    let ticks = i64::try_from(now.millis()).unwrap_or(i64::MAX).saturating_mul(10_000);
-    Context::new(ticks, now.millis())
-}
-
-/// A query that cannot be read or means nothing, in the service's shape.
-pub(super) fn query_refused(error: &QueryError) -> ServiceError {
-    ServiceError::bad_request(error.to_service_error().to_json())
-}
-
-pub(super) fn plan_refused(error: &PlanError) -> ServiceError {
-    ServiceError::bad_request(error.to_service_error().to_json())
-}
-
-pub(super) fn parameters_of(request: &QueryRequest) -> Parameters {
-    let pairs = request.parameters.iter();
-    pairs.map(|parameter| (parameter.name.clone(), parameter.value.clone())).collect()
-}
-
-fn check_order_by(tree: &Query, definition: &Definition) -> Result<()> {
-    let order = query_plan::order_by_paths(tree)?;
-    match definition.index.serves(&order) {
+fn check_order_by(query: &ParsedQuery, definition: &Definition) -> Result<()> {
+    match definition.index.serves(&query.order_by_paths()?) {
         Ok(()) => Ok(()),
         Err(OrderByRefusal::ExcludedPath) => Err(ServiceError::bad_request(
             "The index path corresponding to the specified order-by item is excluded.",
@@ -109,8 +70,8 @@ fn check_order_by(tree: &Query, definition: &Definition) -> Result<()> {
 
 /// Fills one page from the slices of a target and says where the next one begins.
 fn serve(
-    account: &Account,
-    incoming: &Incoming,
+    account: &AccountState,
+    request: &ClassifiedRequest,
     container: &Container,
     target: &Target,
     query: Option<&Execution<'_>>,
@@ -119,7 +80,7 @@ fn serve(
     let Some(first) = slices.first() else {
         return Ok(Page::new(None).into_reply(container.rid));
     };
-    let token = incoming.typed().continuation()?;
+    let token = request.typed().continuation()?;
     let given = match token {
         Some(token) => Continuation::from_token(token)?,
         None => Continuation::start_of(first.partition.id.as_str()),
@@ -128,16 +89,18 @@ fn serve(
     let begin = begin.ok_or_else(|| {
         ServiceError::bad_header(headers::CONTINUATION.as_str(), token.unwrap_or_default())
     })?;
-    let page = Page::new(incoming.max_item_count()?);
-    let mut serving = Serving { incoming, started: Instant::now(), page, looked_at: 0 };
+    let page = Page::new(request.max_item_count()?);
+    let mut serving = Serving { request, started: Instant::now(), page, looked_at: 0 };
     let mut from = given.for_partition(&slices[begin].partition);
     let (mut next, mut last) = (None, (first, None));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
-        account.admit(container, &slice.partition, incoming.now)?;
-        let replica = incoming.view(&slice.partition);
-        let seen = Seen::of(&replica);
-        check_session(account, incoming, &slice.partition, &seen)?;
-        last = (slice, Some(seen));
+        account.admit(container, &slice.partition, request.now)?;
+        // The read lock of one partition at a time, for as long as its rows are taken: a page is consistent
+        // within a partition and not across them.
+        let replica = request.view(&slice.partition);
+        let progress = ReplicaProgress::of(&replica);
+        account.check_session(request, &slice.partition, &progress)?;
+        last = (slice, Some(progress));
         next = serving.fill(slice, &replica, &from, query)?;
         let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
         from = from.for_partition(&following.partition);
@@ -147,11 +110,12 @@ fn serve(
         }
     }
     let units = serving.charge(query.is_some(), token.is_none());
-    account.spend(&last.0.partition, incoming.now, units);
-    let (slice, seen) = last;
-    let Some(seen) = seen else { return Ok(Page::new(None).into_reply(container.rid)) };
-    let progress = Progress { incoming, container, partition: &slice.partition, seen };
-    let reply = progress.stamp(serving.into_reply(container)?).charged(units);
+    account.spend(&last.0.partition, request.now, units);
+    let (slice, progress) = last;
+    let Some(progress) = progress else { return Ok(Page::new(None).into_reply(container.rid)) };
+    let partition_headers =
+        PartitionHeaders { request, container, partition: &slice.partition, progress };
+    let reply = partition_headers.add_to(serving.into_reply(container)?).charged(units);
     Ok(match next {
         Some(next) => reply.with(headers::CONTINUATION, next.to_token()),
         None => reply,
@@ -160,9 +124,10 @@ fn serve(
 
 /// A page being filled, and what it took.
 struct Serving<'a> {
-    incoming: &'a Incoming,
+    request: &'a ClassifiedRequest,
     started: Instant,
     page: Page,
+    /// Documents that were evaluated, for the charge.
     looked_at: usize,
 }
 
@@ -180,7 +145,7 @@ impl Serving<'_> {
         match &execution.order {
             Some(order) => self.fill_sorted(slice, replica, from, execution, order),
             None if program.shape() == Shape::Buffering || !program.reads_documents() => {
-                self.fill_gathered(slice, replica, from, execution)
+                self.fill_buffered(slice, replica, from, execution)
             }
             None => self.fill_streaming(slice, replica, from, execution),
         }
@@ -193,7 +158,7 @@ impl Serving<'_> {
         from: &Continuation,
     ) -> Result<Option<Continuation>> {
         let mut last = from.clone();
-        for item in slice.items(replica, from.position(), self.incoming.now.seconds()) {
+        for item in slice.items(replica, from.position(), self.request.now.seconds()) {
             if !self.page.offer(&item.document) {
                 return Ok(Some(last));
             }
@@ -218,7 +183,7 @@ impl Serving<'_> {
         }
         let mut last = from.clone();
         let mut skip = from.given;
-        for item in slice.items(replica, from.position(), self.incoming.now.seconds()) {
+        for item in slice.items(replica, from.position(), self.request.now.seconds()) {
             let before = run.progress();
             let mut rows = Vec::new();
             let flow = run.feed(&item.document, &mut rows).map_err(evaluation_refused)?;
@@ -229,7 +194,7 @@ impl Serving<'_> {
                     continue;
                 }
                 if !self.page.offer(row) {
-                    // Rows of this document already given are left out when it is read again.
+                    // The next page reads this document again and skips the rows already returned.
                     let at = Continuation {
                         ordinal: Some(item.ordinal),
                         given: index,
@@ -250,7 +215,7 @@ impl Serving<'_> {
         Ok(None)
     }
 
-    /// Documents are put in order first; their rows then come one document after the other.
+    /// Documents are sorted first; their rows then come one document after the other (keyset pagination).
     fn fill_sorted(
         &mut self,
         slice: &Slice,
@@ -259,7 +224,7 @@ impl Serving<'_> {
         execution: &Execution<'_>,
         order: &SortOrder,
     ) -> Result<Option<Continuation>> {
-        let now = self.incoming.now.seconds();
+        let now = self.request.now.seconds();
         let items: Vec<_> = slice.items(replica, Position::Start, now).collect();
         // The work is charged once, with the first page.
         self.looked_at += if from.ordinal.is_none() { items.len() } else { 0 };
@@ -272,18 +237,19 @@ impl Serving<'_> {
                 (0_u64..).zip(&rows).skip(usize::try_from(skip).unwrap_or(usize::MAX))
             {
                 if !self.page.offer(row) {
-                    let at = order.place_of(item, index, from);
+                    let at = order.continuation_at(item, index, from);
                     return Ok(Some(if index == 0 { last } else { at }));
                 }
             }
             skip = 0;
-            last = order.place_of(item, 0, from);
+            last = order.continuation_at(item, 0, from);
         }
         Ok(None)
     }
 
-    /// Rows that had to be gathered first are counted off.
-    fn fill_gathered(
+    /// All rows are computed for every page, and those already returned are skipped by number: offset
+    /// pagination, the only kind that aggregates and DISTINCT allow.
+    fn fill_buffered(
         &mut self,
         slice: &Slice,
         replica: &Replica,
@@ -291,7 +257,7 @@ impl Serving<'_> {
         execution: &Execution<'_>,
     ) -> Result<Option<Continuation>> {
         let items: Vec<_> =
-            slice.items(replica, Position::Start, self.incoming.now.seconds()).collect();
+            slice.items(replica, Position::Start, self.request.now.seconds()).collect();
         let documents = items.iter().map(|item| &item.document);
         let rows =
             execution.program.run(documents, execution.context).map_err(evaluation_refused)?;
@@ -313,7 +279,7 @@ impl Serving<'_> {
     }
 
     fn into_reply(self, container: &Container) -> Result<Reply> {
-        let metrics = self.incoming.typed().populates_query_metrics()?;
+        let metrics = self.request.typed().populates_query_metrics()?;
         let (looked_at, rows, bytes) = (self.looked_at, self.page.len(), self.page.bytes());
         let reply = self.page.into_reply(container.rid);
         if !metrics {
@@ -331,14 +297,4 @@ impl Serving<'_> {
 
 fn evaluation_refused(error: sidereal_query::EvalError) -> ServiceError {
     ServiceError::bad_request(error.to_string())
-}
-
-/// The body of the refusal that tells a client to ask for a plan.
-pub(super) fn not_servable(plan: &Value) -> ServiceError {
-    let message = "The provided cross partition query can not be directly served by the gateway. \
-                   This is a first chance (internal) exception that all newer clients will know how to \
-                   handle gracefully. This exception is traced, but unless you see it bubble up as an \
-                   exception (which only happens on older SDK clients), then you can safely ignore this message.";
-    let error = ServiceError::new(CosmosStatus::CROSS_PARTITION_QUERY_NOT_SERVABLE, message);
-    ServiceError { additional: Some(json!(plan.to_string())), ..error }
 }

@@ -2,16 +2,13 @@
 
 use std::sync::Arc;
 
-use sidereal_protocol::{
-    ConsistencyLevel, CosmosStatus, EffectivePartitionKeyRange, PartitionKey, PartitionSessionToken,
-};
-
-use super::key_refused;
-use crate::account::Account;
-use crate::error::{Result, ServiceError};
-use crate::request::Incoming;
-use crate::store::{Container, Definition, Item, Named, Partition, Position, Replica, Seen};
 use sidereal_protocol::headers::names as headers;
+use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange, PartitionKey};
+
+use super::items::key_refused;
+use crate::error::{Result, ServiceError};
+use crate::request::{ClassifiedRequest, range_id};
+use crate::store::{Container, Definition, Item, Partition, Position, RangeLookup, Replica};
 
 /// What a request is addressed to.
 #[derive(Debug)]
@@ -32,29 +29,28 @@ pub(super) struct Slice {
     pub(super) partition: Arc<Partition>,
     /// Part of the partition's range; all of it where there is none.
     window: Option<EffectivePartitionKeyRange>,
-    /// Long keys can share a place, so a key is compared besides.
+    /// Version 1 hashes the first 100 characters of a string, so different keys can have the same effective
+    /// key: the key itself is compared besides.
     key: Option<PartitionKey>,
 }
 
 impl Target {
     /// Reads the target from the headers of a request.
     pub(super) fn of(
-        incoming: &Incoming,
+        request: &ClassifiedRequest,
         container: &Container,
         definition: &Definition,
     ) -> Result<Self> {
-        let window = incoming.typed().effective_partition_key_range()?;
-        if let Some(id) = incoming.typed().text(&headers::PARTITION_KEY_RANGE_ID)? {
-            // Some clients put the container's RID before the id.
-            let id = id.rsplit(',').next().unwrap_or(id);
-            let partition = match container.layout().named(id, incoming.now) {
-                Named::There(partition) => partition,
-                Named::Changing => return Err(range_changing()),
-                Named::Gone => return Err(range_gone()),
+        let window = request.typed().effective_partition_key_range()?;
+        if let Some(id) = request.typed().text(&headers::PARTITION_KEY_RANGE_ID)? {
+            let partition = match container.layout().lookup(range_id(id), request.now) {
+                RangeLookup::Current(partition) => partition,
+                RangeLookup::Changing => return Err(range_changing()),
+                RangeLookup::Gone => return Err(range_gone()),
             };
             return Ok(Self::Range(Slice { partition, window, key: None }));
         }
-        if let Some(key) = incoming.partition_key()? {
+        if let Some(key) = request.partition_key()? {
             return Self::of_key(&key, container, definition);
         }
         Ok(match window {
@@ -73,7 +69,7 @@ impl Target {
         if key.components().len() < definition.key.paths().len() {
             return Ok(Self::Window(slices(container, &window)));
         }
-        let partition = container.partition_at(window.min());
+        let partition = container.partition_of(window.min());
         Ok(Self::Key(Slice { partition, window: Some(window), key: Some(key.clone()) }))
     }
 
@@ -107,47 +103,12 @@ impl Slice {
 
     /// Whether an item of the partition belongs to the slice.
     pub(super) fn contains(&self, item: &Item) -> bool {
-        self.window.as_ref().is_none_or(|window| window.contains(&item.place))
+        self.window.as_ref().is_none_or(|window| window.contains(&item.effective_key))
             && self.has_key_of(item)
     }
 
     fn has_key_of(&self, item: &Item) -> bool {
         self.key.as_ref().is_none_or(|key| item.key == *key)
-    }
-}
-
-/// Refuses a read whose session has seen more than the partition has.
-pub(super) fn check_session(
-    account: &Account,
-    incoming: &Incoming,
-    partition: &Partition,
-    seen: &Seen,
-) -> Result<()> {
-    let Some(token) = incoming.typed().session_token()? else { return Ok(()) };
-    let level = incoming.typed().consistency_level()?.unwrap_or(account.options().consistency);
-    if level != ConsistencyLevel::Session {
-        return Ok(());
-    }
-    let behind = |token: &PartitionSessionToken| {
-        let cut_off = version_of(token).is_some_and(|version| version < incoming.topology.version);
-        !cut_off && !seen.covers(token)
-    };
-    // A range that came from others is as far as they were.
-    let parents = partition.parents.iter().map(sidereal_protocol::PartitionKeyRangeId::as_str);
-    match token.inherited(partition.id.as_str(), parents) {
-        Some(token) if behind(&token) => Err(ServiceError::new(
-            CosmosStatus::READ_SESSION_NOT_AVAILABLE,
-            "The read session is not available for the input session token.",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// A token of an earlier version may speak of writes that were cut off, which nobody can wait for.
-fn version_of(token: &PartitionSessionToken) -> Option<i64> {
-    match token {
-        PartitionSessionToken::Vector(vector) => Some(vector.version()),
-        PartitionSessionToken::Simple { .. } => None,
     }
 }
 

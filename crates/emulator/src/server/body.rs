@@ -12,13 +12,13 @@ use super::limits::Limits;
 pub(super) enum BodyError {
     TooLarge,
     TooSlow,
-    Broken,
+    Incomplete,
 }
 
 /// Reads a body of at most `max` bytes.
 ///
-/// One that is larger is still read, up to a bound, and thrown away: a client that is busy sending does
-/// not look for an answer, and would see a broken connection instead of the refusal.
+/// One that is larger is still read, up to a bound, and discarded: a client that is busy sending does not
+/// read the response, and closing the connection on unread data would reset it (RFC 9112, section 9.6).
 pub(super) async fn read(body: Incoming, max: usize, limits: &Limits) -> Result<Bytes, BodyError> {
     if body.is_end_stream() {
         return Ok(Bytes::new());
@@ -35,8 +35,8 @@ async fn collect(mut body: Incoming, max: usize, discard: usize) -> Result<Bytes
     let mut whole = Pieces::default();
     let mut total = 0_usize;
     while let Some(frame) = body.frame().await {
-        let frame = frame.map_err(|_| BodyError::Broken)?;
-        let Ok(data) = frame.into_data() else { continue }; // Trailers say nothing here.
+        let frame = frame.map_err(|_| BodyError::Incomplete)?;
+        let Ok(data) = frame.into_data() else { continue }; // Trailers are not used by the protocol.
         total = total.saturating_add(data.len());
         if total > max.saturating_add(discard) {
             return Err(BodyError::TooLarge);

@@ -8,7 +8,6 @@ use std::io;
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use http::uri::Scheme;
 use hyper::body::Incoming;
@@ -21,72 +20,62 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::at_once::AtOnce;
-use super::breaker::{Breaker, Socket};
 use super::exchange::{Exchange, Handler};
-use super::limits::Limits;
+use super::inline_executor::InlineExecutor;
+use super::limits::{CLOSE_TIMEOUT, Limits, MAX_HEADERS};
+use super::reset::{ResetHandle, Socket};
 
-/// The first byte of a TLS connection: the record type of a handshake.
+/// The first byte of a TLS connection: the content type of a handshake record (RFC 8446, section 5.1).
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
-/// Headers that an HTTP/1.1 request may have; SDKs send some thirty.
-const MAX_HEADERS: usize = 256;
-
-/// How long a connection that is being closed politely may take for it.
-const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
-
 /// What the connections of a server share.
-pub(super) struct Connections {
+pub(super) struct Connections<H> {
     pub(super) tls: TlsAcceptor,
-    pub(super) handler: Handler,
+    pub(super) handler: H,
     pub(super) limits: Limits,
 }
 
 /// Serves a connection to its end.
 ///
 /// Failures end the connection and nothing else: they are the client's doing, and the client sees them.
-pub(super) async fn serve(
+pub(super) async fn serve<H: Handler>(
     stream: TcpStream,
-    connections: Arc<Connections>,
+    connections: Arc<Connections<H>>,
     stop: CancellationToken,
 ) {
-    let breaker = Breaker::new(&stop);
+    let reset = ResetHandle::new(&stop);
     let opened = tokio::select! {
         () = stop.cancelled() => return,
-        opened = open(stream, &connections, &breaker) => opened,
+        opened = open(stream, &connections, &reset) => opened,
     };
     match opened {
-        Ok(Opened::Clear(stream, exchange)) => {
-            run(stream, exchange, &connections.limits, breaker).await;
-        }
-        Ok(Opened::Tls(stream, exchange)) => {
-            run(*stream, exchange, &connections.limits, breaker).await;
-        }
+        Ok(Opened::Clear(stream, exchange)) => run(stream, exchange, reset).await,
+        Ok(Opened::Tls(stream, exchange)) => run(*stream, exchange, reset).await,
         Err(_) => {}
     }
 }
 
 /// A connection of which we know whether it is encrypted.
-enum Opened {
-    Clear(Socket, Exchange),
-    Tls(Box<tokio_rustls::server::TlsStream<Socket>>, Exchange),
+enum Opened<H> {
+    Clear(Socket, Exchange<H>),
+    Tls(Box<tokio_rustls::server::TlsStream<Socket>>, Exchange<H>),
 }
 
-async fn open(
+async fn open<H: Handler>(
     stream: TcpStream,
-    connections: &Connections,
-    breaker: &Breaker,
-) -> io::Result<Opened> {
-    // Answers are written whole; holding them back to fill a segment would only delay them.
+    connections: &Arc<Connections<H>>,
+    reset: &ResetHandle,
+) -> io::Result<Opened<H>> {
+    // Responses are written whole: Nagle's algorithm (RFC 896) would hold back their last segment until the
+    // client acknowledges the one before.
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
-    let Connections { tls, handler, limits } = connections;
-    let exchange =
-        |scheme| Exchange::new(Arc::clone(handler), *limits, (scheme, local), breaker.clone());
+    let Connections { tls, limits, .. } = &**connections;
+    let exchange = |scheme| Exchange::new(Arc::clone(connections), (scheme, local), reset.clone());
 
     let mut first = [0];
     let length = timeout(limits.first_request, stream.peek(&mut first)).await??;
-    let stream = Socket::new(stream, breaker.clone());
+    let stream = Socket::new(stream, reset.clone());
     if length == 1 && first[0] == TLS_HANDSHAKE_RECORD {
         let stream = timeout(limits.tls_handshake, tls.accept(stream)).await??;
         return Ok(Opened::Tls(Box::new(stream), exchange(Scheme::HTTPS)));
@@ -94,27 +83,29 @@ async fn open(
     Ok(Opened::Clear(stream, exchange(Scheme::HTTP)))
 }
 
-async fn run<S>(stream: S, exchange: Exchange, limits: &Limits, breaker: Breaker)
+async fn run<S, H>(stream: S, exchange: Exchange<H>, reset: ResetHandle)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    H: Handler,
 {
     let exchange = Arc::new(exchange);
+    let limits = exchange.limits();
     let activity = Arc::new(Activity::default());
     let service = service_fn(|request: http::Request<Incoming>| {
         let (exchange, busy) = (Arc::clone(&exchange), activity.begin());
         async move {
-            let answer = exchange.answer(request).await;
-            drop(busy);
-            answer
+            let response = exchange.respond(request).await;
+            drop(busy); // Moved in here: a request whose future is dropped is not in flight any more.
+            response
         }
     });
     let builder = protocols(limits);
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        _ = connection.as_mut() => return, // Served to its end, or broken: over either way.
+        _ = connection.as_mut() => return, // Served to its end, or failed: over either way.
         () = activity.until_idle(limits) => {}
-        () = breaker.stopped() => {
-            if breaker.is_broken() {
+        () = reset.stopped() => {
+            if reset.is_reset() {
                 return;
             }
             connection.as_mut().graceful_shutdown();
@@ -122,12 +113,13 @@ where
             return;
         }
     }
+    // GOAWAY in HTTP/2 (RFC 9113, section 6.8), the end of keep-alive in HTTP/1.1.
     connection.as_mut().graceful_shutdown();
     let _ = timeout(CLOSE_TIMEOUT, connection).await; // Dropping it closes it where asking did not.
 }
 
-fn protocols(limits: &Limits) -> auto::Builder<AtOnce> {
-    let mut builder = auto::Builder::new(AtOnce);
+fn protocols(limits: &Limits) -> auto::Builder<InlineExecutor> {
+    let mut builder = auto::Builder::new(InlineExecutor);
     builder
         .http1()
         .max_headers(MAX_HEADERS)
@@ -141,7 +133,7 @@ fn protocols(limits: &Limits) -> auto::Builder<AtOnce> {
     builder
 }
 
-/// What a connection is doing: requests begun, and requests in flight.
+/// What a connection is doing: requests begun, and requests in flight. The idle timeout looks at both.
 #[derive(Debug, Default)]
 struct Activity {
     begun: AtomicUsize,
@@ -153,6 +145,7 @@ struct Busy(Arc<Activity>);
 
 impl Activity {
     fn begin(self: &Arc<Self>) -> Busy {
+        // Relaxed: the numbers are read as a heuristic once a period, and guard no other memory.
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         Busy(Arc::clone(self))

@@ -1,8 +1,11 @@
-//! One request and its answer: the body is read whole, the URI made absolute, the handler asked.
+//! One request and its response: the body is read whole, the URI made absolute, the handler asked.
 
+use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
@@ -13,94 +16,104 @@ use hyper::body::{Body, Incoming};
 use serde_json::json;
 use sidereal_protocol::headers::names;
 
-use super::answer_body::AnswerBody;
 use super::body::{self, BodyError};
-use super::breaker::{Breaker, Broken};
+use super::connection::Connections;
 use super::limits::Limits;
-use crate::outcome::Outcome;
+use super::reset::{ConnectionReset, ResetHandle};
+use super::response_body::ResponseBody;
+use crate::outcome::ConnectionOutcome;
 
-/// Turns a whole request, with an absolute URI, into what becomes of it: a whole answer as a rule.
-pub(crate) type Handler = Arc<dyn Fn(Request<Bytes>) -> Outcome + Send + Sync>;
-
-/// What the requests of one connection have in common.
-pub(super) struct Exchange {
-    handler: Handler,
-    limits: Limits,
-    scheme: Scheme,
-    /// What stands in for the authority of a request that names none.
-    local: Authority,
-    breaker: Breaker,
+/// Turns a whole request, with an absolute URI, into what its client sees of it.
+pub(crate) trait Handler: Send + Sync + 'static {
+    /// Handles one request. Dropping the future cancels it: the client is gone.
+    fn handle(&self, request: Request<Bytes>) -> impl Future<Output = ConnectionOutcome> + Send;
 }
 
-impl Exchange {
+/// What the requests of one connection have in common.
+pub(super) struct Exchange<H> {
+    connections: Arc<Connections<H>>,
+    scheme: Scheme,
+    /// Stands in for the authority of a request that names none.
+    local: Authority,
+    reset: ResetHandle,
+}
+
+impl<H: Handler> Exchange<H> {
     pub(super) fn new(
-        handler: Handler,
-        limits: Limits,
+        connections: Arc<Connections<H>>,
         (scheme, local): (Scheme, SocketAddr),
-        breaker: Breaker,
+        reset: ResetHandle,
     ) -> Self {
         let local = Authority::try_from(local.to_string())
             .unwrap_or_else(|_| Authority::from_static("localhost"));
-        Self { handler, limits, scheme, local, breaker }
+        Self { connections, scheme, local, reset }
     }
 
-    /// Answers a request, whatever becomes of it, unless its connection is to break.
-    pub(super) async fn answer(
+    pub(super) fn limits(&self) -> &Limits {
+        &self.connections.limits
+    }
+
+    /// Responds to a request, unless its connection is to be reset.
+    pub(super) async fn respond(
         &self,
         request: Request<Incoming>,
-    ) -> Result<Response<AnswerBody>, Broken> {
+    ) -> Result<Response<ResponseBody>, ConnectionReset> {
         let (mut parts, incoming) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
         if !incoming.is_end_stream() {
-            // It may be a query that takes long: others of its connection need not wait for it.
+            // It may be a query that takes long: this moves it from the connection's task to one of its
+            // own (`InlineExecutor`), so that other streams do not wait for it (head-of-line blocking).
             tokio::task::yield_now().await;
         }
-        let outcome = match body::read(incoming, self.body_limit(&parts), &self.limits).await {
+        let outcome = match body::read(incoming, self.body_limit(&parts), self.limits()).await {
             Ok(body) => {
                 parts.uri = self.absolute(&parts);
-                guarded(|| (self.handler)(Request::from_parts(parts, body)))
+                self.handle_guarded(Request::from_parts(parts, body)).await
             }
             Err(refused) => refusal(refused).into(),
         };
         match outcome {
-            Outcome::Answer(response) => Ok(finish(response, is_head).map(AnswerBody::whole)),
-            // Boxed, so that the many that are answered do not carry the room for it.
-            other => Box::pin(self.carry_out(other, is_head)).await,
+            ConnectionOutcome::Response(response) => {
+                Ok(finish(response, is_head).map(ResponseBody::whole))
+            }
+            ConnectionOutcome::ResetMidBody(response) => {
+                let response = finish(response, is_head);
+                if response.body().is_empty() {
+                    return Err(self.reset.reset()); // HEAD, 204 and 304 have no middle.
+                }
+                Ok(response.map(|body| ResponseBody::cut(&body, self.reset.clone())))
+            }
+            // The listener of an offline region is closed already; a connection that was accepted before
+            // can only be reset.
+            ConnectionOutcome::Reset { .. } | ConnectionOutcome::ConnectionRefused => {
+                Err(self.reset.reset())
+            }
         }
     }
 
-    /// Does what a fault wants.
-    async fn carry_out(
-        &self,
-        outcome: Outcome,
-        is_head: bool,
-    ) -> Result<Response<AnswerBody>, Broken> {
-        match outcome {
-            Outcome::Answer(response) => Ok(finish(response, is_head).map(AnswerBody::whole)),
-            Outcome::Later(wait, rest) => {
-                tokio::time::sleep(wait).await;
-                Ok(finish(guarded(rest), is_head).map(AnswerBody::whole))
-            }
-            Outcome::ResetMidBody(response) => {
-                let response = finish(response, is_head);
-                if response.body().is_empty() {
-                    return Err(self.breaker.reset()); // There is no middle of it.
-                }
-                Ok(response.map(|body| AnswerBody::cut(&body, self.breaker.clone())))
-            }
-            Outcome::Reset => Err(self.breaker.reset()),
-            Outcome::Hang => {
-                self.breaker.stopped().await;
-                Err(self.breaker.reset())
-            }
-        }
+    /// Asks the handler; a panic is answered with 500 and goes no further than its request.
+    async fn handle_guarded(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        let mut handling = pin!(self.connections.handler.handle(request));
+        poll_fn(|context| {
+            // Unwind safety: the future is not polled again, and the state that a handler shares with other
+            // requests is behind locks that ignore poisoning.
+            let poll = catch_unwind(AssertUnwindSafe(|| handling.as_mut().poll(context)));
+            poll.unwrap_or_else(|_| {
+                Poll::Ready(ConnectionOutcome::Response(error(
+                    StatusCode::INTERNAL_SERVER_ERROR,
+                    "InternalServerError",
+                    "The request made the emulator fail; the reason is on its standard error.",
+                )))
+            })
+        })
+        .await
     }
 
     fn body_limit(&self, parts: &Parts) -> usize {
         if parts.headers.contains_key(names::IS_BATCH_REQUEST) {
-            self.limits.max_batch_body_bytes
+            self.limits().max_batch_body_bytes
         } else {
-            self.limits.max_body_bytes
+            self.limits().max_body_bytes
         }
     }
 
@@ -119,18 +132,6 @@ impl Exchange {
     }
 }
 
-/// What the work gives, or 500 if it panics.
-fn guarded<T: From<Response<Bytes>>>(work: impl FnOnce() -> T) -> T {
-    // Whatever a handler has half done is behind its own locks; the request is gone with it.
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        T::from(error(
-            StatusCode::INTERNAL_SERVER_ERROR,
-            "InternalServerError",
-            "The request made the emulator fail; the reason is on its standard error.",
-        ))
-    })
-}
-
 fn refusal(refused: BodyError) -> Response<Bytes> {
     match refused {
         BodyError::TooLarge => error(
@@ -143,8 +144,8 @@ fn refusal(refused: BodyError) -> Response<Bytes> {
             "RequestTimeout",
             "The request's body did not arrive in time.",
         ),
-        // Seldom read by anyone: the connection that it would go to is broken.
-        BodyError::Broken => error(
+        // Seldom read by anyone: the connection that it would go to has failed.
+        BodyError::Incomplete => error(
             StatusCode::BAD_REQUEST,
             "BadRequest",
             "The request's body could not be read to its end.",
@@ -152,7 +153,7 @@ fn refusal(refused: BodyError) -> Response<Bytes> {
     }
 }
 
-/// An answer of the server itself, in the service's shape.
+/// A response of the server itself, in the service's format.
 fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
     let body = json!({ "code": code, "message": message }).to_string();
     let mut response = Response::new(Bytes::from(body));
@@ -161,7 +162,8 @@ fn error(status: StatusCode, code: &str, message: &str) -> Response<Bytes> {
     response
 }
 
-/// Says how long the body is; the answer to HEAD says it and has none.
+/// Sets the content length. The response to HEAD has the length of a body that it does not have, and 204 and
+/// 304 have neither (RFC 9110, sections 8.6 and 9.3.2).
 fn finish(response: Response<Bytes>, is_head: bool) -> Response<Bytes> {
     let (mut parts, body) = response.into_parts();
     let has_none =

@@ -1,11 +1,31 @@
-//! What a client may cost: every bound of the server, by name.
+//! What a client may cost: every bound of the server, by name, with its reason.
+//!
+//! The bounds that a test shortens are fields of [`Limits`]; the rest are constants.
 
 use std::time::Duration;
+
+/// Connections that the kernel completes before they are accepted (the backlog of `listen`): a burst of
+/// clients is not refused while the accept loop is busy.
+pub(super) const ACCEPT_BACKLOG: u32 = 1024;
+
+/// The pause after a failed accept: the process is out of file descriptors (`EMFILE`), and a connection has
+/// to end before the next one can be accepted. Without it the loop would spin.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+
+/// Headers that an HTTP/1.1 request may have; SDKs send some thirty.
+pub(super) const MAX_HEADERS: usize = 256;
+
+/// How long the graceful close of an idle connection may take.
+pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long the first half of a body has to be written before its connection is reset. A reset discards what
+/// is in the socket's send buffer.
+pub(super) const FLUSH_BEFORE_RESET: Duration = Duration::from_millis(20);
 
 /// HTTP/2 streams that one connection may have open, as the service allows them.
 const MAX_CONCURRENT_STREAMS: u32 = 20;
 
-/// Connections open at once; more wait in the kernel's queue.
+/// Connections open at once; more wait in the backlog.
 const MAX_CONNECTIONS: usize = 1024;
 
 /// All headers of a request together. Continuations and session tokens travel as headers, so there is

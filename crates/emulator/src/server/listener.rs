@@ -1,26 +1,31 @@
-//! Accepting connections, and letting go of them: the life of a server from its port to its end.
+//! Accepting connections: the life of a server from its port to its end.
 //!
-//! The accept loop owns every connection's task. Dropping the [`Server`] drops the loop and with it the
-//! connections; [`Server::shutdown`] first lets the requests in flight finish.
+//! The accept loop owns every connection's task (structured concurrency). Dropping the [`Server`] aborts the
+//! loop and with it the connections; [`Server::shutdown`] first lets the requests in flight finish.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::ServerConfig;
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
 use super::connection::{self, Connections};
 use super::exchange::Handler;
-use super::limits::Limits;
+use super::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, Limits};
 
-/// The pause after a failed accept: the process is out of file descriptors, and a connection has to end
-/// before the next one can be taken.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(20);
+/// What a server is started with.
+#[derive(Debug)]
+pub(crate) struct ServerSetup<H> {
+    pub(crate) tls: Arc<ServerConfig>,
+    pub(crate) handler: H,
+    pub(crate) limits: Limits,
+    /// Cancelled when the server shuts down.
+    pub(crate) stop: CancellationToken,
+}
 
 /// A server at work on the current runtime.
 #[derive(Debug)]
@@ -31,15 +36,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts answering on a listener that is bound already.
-    pub(crate) fn start(
-        listener: TcpListener,
-        tls: Arc<ServerConfig>,
-        handler: Handler,
-        limits: Limits,
-    ) -> io::Result<Self> {
+    /// Listens on an address and starts answering.
+    pub(crate) fn bind<H: Handler>(address: SocketAddr, setup: ServerSetup<H>) -> io::Result<Self> {
+        let listener = listen(address)?;
         let address = listener.local_addr()?;
-        let stop = CancellationToken::new();
+        let ServerSetup { tls, handler, limits, stop } = setup;
         let connections = Connections { tls: TlsAcceptor::from(tls), handler, limits };
         let accepting = tokio::spawn(accept(listener, Arc::new(connections), stop.clone()));
         Ok(Self { address, stop, accepting })
@@ -64,9 +65,27 @@ impl Drop for Server {
     }
 }
 
-async fn accept(listener: TcpListener, connections: Arc<Connections>, stop: CancellationToken) {
+fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    // A region comes back on the port it had, which connections in TIME_WAIT still hold. On Windows the
+    // option would let two programs share the port, and TIME_WAIT is no obstacle there.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(ACCEPT_BACKLOG)
+}
+
+async fn accept<H: Handler>(
+    listener: TcpListener,
+    connections: Arc<Connections<H>>,
+    stop: CancellationToken,
+) {
     let mut open = JoinSet::new();
     loop {
+        // Backpressure: at the bound nothing is accepted, and clients wait in the backlog.
         let has_room = open.len() < connections.limits.max_connections;
         tokio::select! {
             () = stop.cancelled() => break,
@@ -79,7 +98,7 @@ async fn accept(listener: TcpListener, connections: Arc<Connections>, stop: Canc
             },
         }
     }
-    drop(listener);
+    drop(listener); // Refuses new connections while the open ones are drained.
     let drained = async { while open.join_next().await.is_some() {} };
     // What is still open after that is aborted when the set is dropped.
     let _ = tokio::time::timeout(connections.limits.shutdown, drained).await;

@@ -1,25 +1,21 @@
-//! The account behind a socket: one port that speaks HTTP/1.1 and HTTP/2, in cleartext and over TLS.
+//! The server: sockets, TLS, HTTP/1.1 and HTTP/2 before a [`Handler`].
 //!
-//! Nothing here knows what a database is. A handler turns a whole request into a whole answer;
+//! Nothing here knows what a database is. A handler turns a whole request into what its client sees of it;
 //! this module finds out what a connection speaks, bounds what a client may cost, and makes sure that
-//! every request gets an answer, even from a handler that panics, unless the handler says that a
-//! connection is to break.
+//! every request gets a response, even from a handler that panics, unless the handler says that the
+//! connection is to be reset.
 
-mod answer_body;
-mod at_once;
 mod body;
-mod breaker;
-mod certificate;
-mod certificate_files;
 mod connection;
 mod exchange;
+mod inline_executor;
 mod limits;
 mod listener;
+mod reset;
+mod response_body;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use certificate::{Certificate, CertificateError};
-pub(crate) use certificate_files::load_or_create;
 pub(crate) use exchange::Handler;
 pub(crate) use limits::Limits;
-pub(crate) use listener::Server;
+pub(crate) use listener::{Server, ServerSetup};

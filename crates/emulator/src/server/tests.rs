@@ -1,7 +1,7 @@
 //! The server's bounds, with a handler made for the occasion and limits short enough to reach.
 
-use std::net::SocketAddr;
-use std::sync::{Arc, Mutex};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Mutex;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -10,13 +10,16 @@ use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-use super::{Certificate, Limits, Server};
+use super::{Handler, Limits, Server, ServerSetup};
+use crate::certificate::Certificate;
+use crate::outcome::ConnectionOutcome;
 
 /// No test waits longer than this; it is far beyond what any of them needs.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A limit that a test waits for.
 const SHORT: Duration = Duration::from_millis(50);
@@ -27,10 +30,22 @@ async fn start(
     limits: Limits,
     handler: impl Fn(Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
 ) -> Server {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let tls = Certificate::generate(SystemTime::now()).unwrap().server_config().unwrap();
-    let handler = Arc::new(move |request| handler(request).into());
-    Server::start(listener, tls, handler, limits).unwrap()
+    let setup =
+        ServerSetup { tls, handler: Synchronous(handler), limits, stop: CancellationToken::new() };
+    Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), setup).unwrap()
+}
+
+/// A function as a handler.
+struct Synchronous<F>(F);
+
+impl<F> Handler for Synchronous<F>
+where
+    F: Fn(Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
+{
+    async fn handle(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        ConnectionOutcome::Response((self.0)(request))
+    }
 }
 
 /// Answers with the method, the URI and the size of the body.
@@ -46,7 +61,7 @@ async fn connect(server: &Server) -> TcpStream {
 /// What the server says until it closes the connection.
 async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
-    let read = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
+    let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await;
     let _ = read.expect("the server closes the connection"); // A reset is an end as well.
     String::from_utf8(said).unwrap()
 }
@@ -55,7 +70,7 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut said = Vec::new();
     while !String::from_utf8_lossy(&said).ends_with(end) {
-        let read = tokio::time::timeout(PATIENCE, stream.read_buf(&mut said)).await;
+        let read = tokio::time::timeout(TIMEOUT, stream.read_buf(&mut said)).await;
         assert_ne!(read.expect("the server answers").unwrap(), 0, "closed before {end:?}");
     }
     String::from_utf8(said).unwrap()
@@ -109,7 +124,7 @@ async fn a_request_that_takes_long_does_not_hold_up_the_others_of_its_connection
     let server = start(Limits::default(), move |request| {
         if request.method() == Method::POST {
             let released = released.lock().unwrap();
-            released.recv_timeout(PATIENCE).expect("the other request is answered meanwhile");
+            released.recv_timeout(TIMEOUT).expect("the other request is answered meanwhile");
         }
         echo(request)
     })
@@ -122,7 +137,7 @@ async fn a_request_that_takes_long_does_not_hold_up_the_others_of_its_connection
     let body = Full::new(Bytes::from_static(b"query"));
     let slow = tokio::spawn(sender.send_request(Request::post(&uri).body(body).unwrap()));
     let quick = sender.send_request(Request::get(&uri).body(Full::default()).unwrap());
-    let quick = tokio::time::timeout(PATIENCE, quick).await.unwrap().unwrap();
+    let quick = tokio::time::timeout(TIMEOUT, quick).await.unwrap().unwrap();
     assert_eq!(quick.status(), StatusCode::OK);
     release.send(()).unwrap();
     assert_eq!(slow.await.unwrap().unwrap().status(), StatusCode::OK);
@@ -196,7 +211,7 @@ async fn a_client_that_says_nothing_or_half_a_head_is_dropped() {
         let mut stream = connect(&server).await;
         stream.write_all(beginning.as_bytes()).await.unwrap();
         let mut said = Vec::new();
-        let end = tokio::time::timeout(PATIENCE, stream.read_to_end(&mut said)).await;
+        let end = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await;
         assert!(end.is_ok(), "not dropped after {beginning:?}");
     }
 }
@@ -242,7 +257,7 @@ async fn connections_beyond_the_bound_wait_for_a_place() {
     let mut second = connect(&server).await;
     second.write_all(PROBE.as_bytes()).await.unwrap();
     let early = tokio::time::timeout(SHORT, second.readable()).await;
-    assert!(early.is_err(), "answered while the only place was taken");
+    assert!(early.is_err(), "answered while the only effective_key was taken");
     drop(first);
     read_until(&mut second, " 0").await;
 }
@@ -268,12 +283,12 @@ async fn a_shutdown_lets_the_request_in_flight_finish() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, closed).await.expect("the port is closed at once");
+    tokio::time::timeout(TIMEOUT, closed).await.expect("the port is closed at once");
     assert!(is_done.try_recv().is_err(), "over while a request was in flight");
     stream.write_all(b"body").await.unwrap();
     let answer = read_to_end(&mut stream).await;
     assert!(answer.ends_with("POST http://sidereal/docs 4"), "{answer}");
-    tokio::time::timeout(PATIENCE, is_done).await.unwrap().unwrap();
+    tokio::time::timeout(TIMEOUT, is_done).await.unwrap().unwrap();
 }
 
 #[tokio::test]
@@ -285,7 +300,7 @@ async fn a_shutdown_does_not_wait_for_ever() {
                 content-length: 4\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     read_until(&mut stream, "100 Continue\r\n\r\n").await;
-    tokio::time::timeout(PATIENCE, server.shutdown()).await.expect("the limit ends the wait");
+    tokio::time::timeout(TIMEOUT, server.shutdown()).await.expect("the limit ends the wait");
     assert_eq!(read_to_end(&mut stream).await, "");
 }
 

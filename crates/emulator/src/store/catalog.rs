@@ -5,17 +5,20 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use serde_json::{Value, json};
-use sidereal_protocol::{Etag, Rid, ThroughputProperties};
+use sidereal_protocol::{Addressing, Etag, ResourceLink, ResourceType, Rid, ThroughputProperties};
 
-use super::{Container, Definition, RegionCount, new_etag};
+use super::{Container, Definition, new_etag};
 use crate::clock::Timestamp;
+use crate::topology::ReplicaSet;
 
 /// Everything that has a name.
 #[derive(Debug, Default)]
 pub(crate) struct Catalog {
     databases: RwLock<BTreeMap<Arc<str>, Arc<Database>>>,
     offers: RwLock<BTreeMap<Rid, Arc<Offer>>>,
+    /// The last number given to a database, container or offer; part of their RIDs.
     numbers: AtomicU32,
+    /// The next etag's number.
     versions: AtomicU64,
 }
 
@@ -48,10 +51,12 @@ pub(crate) struct NameTaken;
 
 impl Catalog {
     pub(crate) fn new_etag(&self, now: Timestamp) -> Etag {
+        // Relaxed: only uniqueness matters, and a read-modify-write is atomic under every ordering.
         new_etag(self.versions.fetch_add(1, Ordering::Relaxed), now.seconds())
     }
 
     fn next_number(&self) -> u32 {
+        // Relaxed: only uniqueness matters.
         self.numbers.fetch_add(1, Ordering::Relaxed) + 1
     }
 
@@ -63,8 +68,24 @@ impl Catalog {
         read(&self.databases).get(id).cloned()
     }
 
-    pub(crate) fn database_by_rid(&self, rid: Rid) -> Option<Arc<Database>> {
+    fn database_by_rid(&self, rid: Rid) -> Option<Arc<Database>> {
         read(&self.databases).values().find(|database| database.rid == rid).cloned()
+    }
+
+    /// The database that a link is in or names, by name or by RID.
+    pub(crate) fn database_of(&self, link: &ResourceLink) -> Option<Arc<Database>> {
+        let id = link.ancestor_id(ResourceType::Database)?;
+        match link.addressing() {
+            Addressing::Names => self.database(id),
+            Addressing::Rids => self.database_by_rid(id.parse().ok()?),
+        }
+    }
+
+    /// The container that a link is in or names.
+    pub(crate) fn container(&self, link: &ResourceLink) -> Option<Arc<Container>> {
+        // Most links that name no container are told by this, without a lock.
+        link.ancestor_id(ResourceType::DocumentCollection)?;
+        self.database_of(link)?.container_of(link)
     }
 
     pub(crate) fn create_database(
@@ -72,6 +93,7 @@ impl Catalog {
         id: &str,
         now: Timestamp,
     ) -> Result<Arc<Database>, NameTaken> {
+        // Held from the check to the insertion: of two that create the same name, one gets 409.
         let mut databases = write(&self.databases);
         if databases.contains_key(id) {
             return Err(NameTaken);
@@ -89,6 +111,8 @@ impl Catalog {
 
     /// Removes a database with its containers and their offers.
     pub(crate) fn delete_database(&self, database: &Database) {
+        // One lock after the other, never both: a reader may see the offers of a database that is gone, as
+        // it may on the service.
         write(&self.databases).remove(&database.id);
         write(&self.offers).retain(|_, offer| {
             offer.resource_rid != database.rid && !offer.resource_rid.is_inside(&database.rid)
@@ -100,15 +124,16 @@ impl Catalog {
         database: &Database,
         definition: Definition,
         partitions: u32,
-        regions: RegionCount,
+        replicas: ReplicaSet,
     ) -> Result<Arc<Container>, NameTaken> {
+        // Held from the check to the insertion, as for databases.
         let mut containers = write(&database.containers);
         if containers.contains_key(definition.id()) {
             return Err(NameTaken);
         }
         let rid = database.rid.container(self.next_number()).unwrap_or(database.rid);
         let owner = (database.id.clone(), database.rid);
-        let container = Arc::new(Container::new(rid, owner, definition, partitions, regions));
+        let container = Arc::new(Container::new(rid, owner, definition, partitions, replicas));
         containers.insert(container.id.clone(), container.clone());
         Ok(container)
     }
@@ -174,8 +199,17 @@ impl Database {
         read(&self.containers).get(id).cloned()
     }
 
-    pub(crate) fn container_by_rid(&self, rid: Rid) -> Option<Arc<Container>> {
+    fn container_by_rid(&self, rid: Rid) -> Option<Arc<Container>> {
         read(&self.containers).values().find(|container| container.rid == rid).cloned()
+    }
+
+    /// The container of this database that a link is in or names.
+    pub(crate) fn container_of(&self, link: &ResourceLink) -> Option<Arc<Container>> {
+        let id = link.ancestor_id(ResourceType::DocumentCollection)?;
+        match link.addressing() {
+            Addressing::Names => self.container(id),
+            Addressing::Rids => self.container_by_rid(id.parse().ok()?),
+        }
     }
 
     /// `_self`.
@@ -212,6 +246,7 @@ impl Offer {
                 "offerIsRUPerMinuteThroughputEnabled": false,
             }),
             Some((max_throughput, increment_percent)) => json!({
+                // Autoscale begins at a tenth of its maximum: a rule of the service.
                 "offerThroughput": max_throughput / 10,
                 "offerIsRUPerMinuteThroughputEnabled": false,
                 "offerAutopilotSettings": autopilot(max_throughput, increment_percent),
@@ -247,8 +282,8 @@ fn autopilot(max_throughput: u32, increment_percent: Option<u32>) -> Value {
     }
 }
 
-// A panic while a map is locked leaves the map as it was or with the entry in place, so a poisoned
-// lock is still good.
+// A panic while a map is locked leaves the map as it was or with the entry inserted, so a poisoned lock
+// is ignored.
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)

@@ -1,47 +1,54 @@
-//! Conflicts of a multi-write account: which of two versions of an item wins, wherever they meet.
+//! Conflict resolution of a multi-write account: last writer wins, with tombstones.
 //!
-//! Every version has a rank, and the higher rank wins. Ranks are totally ordered, so replicas that have seen
-//! the same versions agree, in whatever order they saw them.
+//! Every version of an item has a rank, and the higher rank wins wherever two meet. Ranks are totally
+//! ordered, so replicas converge: those that have applied the same versions agree, in whatever order.
 
 use crate::clock::Timestamp;
 
 /// What decides between versions of one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rank {
-    /// How often the item had been deleted as far as its writer knew. A write that did not see a delete
-    /// belongs to the life that the delete ended.
-    life: u64,
-    standing: Standing,
+    /// The item's incarnation: how often it had been deleted as far as its writer knew. A write that did not
+    /// see a delete belongs to the incarnation that the delete ended.
+    incarnation: u64,
+    version: Version,
 }
 
-/// Within one life: a later write beats an earlier one, and the delete that ends the life beats them all.
+/// Within one incarnation: a later write beats an earlier one, and the tombstone that ends it beats them all.
+/// The order of the variants is the order of the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum Version {
     Written {
-        /// Milliseconds; moved on where the writer saw a version of the same moment.
+        /// A hybrid logical clock in milliseconds: the time of the write, moved on where the writer saw a
+        /// version of the same moment, so that a write beats what it saw.
         at: u64,
         /// Of two regions that write in the same moment, the one listed first wins.
         precedence: u64,
     },
-    Deleted,
+    Tombstone,
 }
 
 impl Rank {
     /// The rank of a write in a region that has `current`.
     pub(crate) fn of_write(current: Option<Self>, now: Timestamp, region: usize) -> Self {
         let precedence = u64::MAX - region as u64;
-        let (life, seen) = match current {
+        let (incarnation, seen) = match current {
             None => (0, None),
-            Some(Self { life, standing: Standing::Deleted }) => (life + 1, None),
-            Some(Self { life, standing: Standing::Written { at, .. } }) => (life, Some(at)),
+            Some(Self { incarnation, version: Version::Tombstone }) => (incarnation + 1, None),
+            Some(Self { incarnation, version: Version::Written { at, .. } }) => {
+                (incarnation, Some(at))
+            }
         };
         let at = seen.map_or(now.millis(), |seen| now.millis().max(seen + 1));
-        Self { life, standing: Standing::Written { at, precedence } }
+        Self { incarnation, version: Version::Written { at, precedence } }
     }
 
     /// The rank of a delete in a region that has `current`.
     pub(crate) fn of_delete(current: Option<Self>) -> Self {
-        Self { life: current.map_or(0, |current| current.life), standing: Standing::Deleted }
+        Self {
+            incarnation: current.map_or(0, |current| current.incarnation),
+            version: Version::Tombstone,
+        }
     }
 }
 

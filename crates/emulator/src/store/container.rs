@@ -10,10 +10,10 @@ use sidereal_protocol::{
 };
 
 use super::{
-    IndexPolicy, Lag, Layout, Partition, RegionCount, Rules, Seen, Transaction, UniqueKeys,
+    IndexPolicy, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction, UniqueKeys,
 };
 use crate::clock::Timestamp;
-use crate::regions::Topology;
+use crate::topology::{ReplicaSet, Topology};
 
 /// A container and its partitions.
 #[derive(Debug)]
@@ -28,7 +28,9 @@ pub(crate) struct Container {
     pub(crate) created_at: u64,
     definition: RwLock<Arc<Definition>>,
     layout: RwLock<Arc<Layout>>,
+    /// The next item's ordinal, which becomes part of its RID.
     ordinals: AtomicU64,
+    /// The next etag's number.
     versions: AtomicU64,
 }
 
@@ -45,24 +47,24 @@ pub(crate) struct Definition {
     changed_at: u64,
 }
 
-/// Where and when a write happens, and how far the other regions may fall behind it.
+/// Region and time of a write, and how far the other regions may fall behind it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct WritePlace<'a> {
+pub(crate) struct WriteContext<'a> {
     pub(crate) region: usize,
     pub(crate) topology: &'a Topology,
     pub(crate) now: Timestamp,
-    pub(crate) lag: Lag,
+    pub(crate) staleness: StalenessBound,
 }
 
-/// What was decided, where, and how far that partition has come.
+/// What was decided, by which partition, and the progress of its replica after it.
 #[derive(Debug)]
 pub(crate) struct Decided<T, E> {
     pub(crate) decision: Result<T, E>,
     pub(crate) partition: Arc<Partition>,
-    pub(crate) seen: Seen,
+    pub(crate) progress: ReplicaProgress,
 }
 
-/// The most unique keys a container can have.
+/// The most unique keys a container can have: a limit of the service.
 const UNIQUE_KEY_LIMIT: usize = 10;
 
 impl Container {
@@ -71,9 +73,9 @@ impl Container {
         database: (Arc<str>, Rid),
         definition: Definition,
         partitions: u32,
-        regions: RegionCount,
+        replicas: ReplicaSet,
     ) -> Self {
-        let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, regions);
+        let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, replicas);
         Self {
             rid,
             id: definition.id().into(),
@@ -93,6 +95,7 @@ impl Container {
 
     /// Takes a new definition; what cannot change is refused with the reason.
     pub(crate) fn replace(&self, new: Definition) -> Result<(), String> {
+        // One write lock for comparison and replacement, so that no update is lost.
         let mut current = self.definition.write().unwrap_or_else(PoisonError::into_inner);
         if new.id() != current.id() {
             return Err("Replacing the id of a container is not supported.".to_owned());
@@ -118,9 +121,9 @@ impl Container {
         self.layout().partitions().clone()
     }
 
-    /// The partition that a place in the key space belongs to now.
-    pub(crate) fn partition_at(&self, place: &EffectivePartitionKey) -> Arc<Partition> {
-        self.layout().at(place).clone()
+    /// The partition whose range an effective partition key falls into now.
+    pub(crate) fn partition_of(&self, effective_key: &EffectivePartitionKey) -> Arc<Partition> {
+        self.layout().partition_of(effective_key).clone()
     }
 
     /// Replaces the layout by what `change` makes of it, or leaves it where `change` refuses.
@@ -128,10 +131,12 @@ impl Container {
         &self,
         change: impl FnOnce(&Layout) -> Result<(Layout, T), String>,
     ) -> Result<T, String> {
+        // Lock order: layout before partitions. `change` locks the partitions that it retires while this
+        // lock is held; a write holds its partition's lock and never asks for the layout's.
         let mut current = self.layout.write().unwrap_or_else(PoisonError::into_inner);
-        let (next, answer) = change(&current)?;
+        let (next, result) = change(&current)?;
         *current = Arc::new(next);
-        Ok(answer)
+        Ok(result)
     }
 
     /// What the container says about its items.
@@ -147,22 +152,25 @@ impl Container {
         }
     }
 
-    /// Decides on writes to the partition of a place and commits them as one entry, or, where `decide`
-    /// refuses, nothing.
+    /// Decides on writes to the partition of an effective partition key and commits them as one entry of
+    /// its log, or nothing where `decide` refuses.
     pub(crate) fn transact<T, E>(
         &self,
-        place: &EffectivePartitionKey,
+        effective_key: &EffectivePartitionKey,
         definition: &Definition,
-        at: &WritePlace<'_>,
+        context: &WriteContext<'_>,
         decide: impl FnOnce(&mut Transaction<'_>) -> Result<T, E>,
     ) -> Decided<T, E> {
-        let &WritePlace { region, topology, now, lag } = at;
+        let &WriteContext { region, topology, now, staleness } = context;
         loop {
-            let partition = self.partition_at(place);
+            let partition = self.partition_of(effective_key);
+            // Held from the decision to the commit: what was decided on cannot change before it is applied
+            // (the same lock serializes all writes of a partition).
             let mut state = partition.write();
-            // A split or merge got in between: the layout has another partition for the place by now, or
-            // will as soon as it is replaced.
+            // Lost a race with a split or merge, which retires the partition under its lock and replaces
+            // the layout after. The new layout is there by now or will be in a moment, so this spins.
             if state.is_retired() {
+                // Released before yielding: readers of the retired partition need not wait for this.
                 drop(state);
                 std::thread::yield_now();
                 continue;
@@ -174,10 +182,10 @@ impl Container {
             let decision = decide(&mut transaction);
             let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
             state.commit(region, changes, now);
-            state.keep_within(lag, topology);
-            let seen = Seen::of(state.replica(region));
+            state.enforce_staleness_bound(staleness, topology);
+            let progress = ReplicaProgress::of(state.replica(region));
             drop(state);
-            return Decided { decision, partition, seen };
+            return Decided { decision, partition, progress };
         }
     }
 

@@ -13,9 +13,8 @@ use super::ItemName;
 pub(crate) struct Item {
     pub(crate) id: Arc<str>,
     pub(crate) key: PartitionKey,
-    /// Where the key falls in the key space.
-    pub(crate) place: EffectivePartitionKey,
-    /// The item's place in the order of the container's items; part of its RID, kept for life.
+    pub(crate) effective_key: EffectivePartitionKey,
+    /// The item's number in its container, in the order of creation; part of its RID and never changed.
     pub(crate) ordinal: u64,
     /// The log entry that wrote this version.
     pub(crate) lsn: u64,
@@ -39,7 +38,11 @@ impl Item {
     }
 
     pub(crate) fn name(&self) -> ItemName {
-        ItemName { place: self.place.clone(), key: self.key.clone(), id: self.id.clone() }
+        ItemName {
+            effective_key: self.effective_key.clone(),
+            key: self.key.clone(),
+            id: self.id.clone(),
+        }
     }
 
     pub(crate) fn size(&self) -> usize {
@@ -63,7 +66,7 @@ pub(crate) struct SystemProperties {
 pub(crate) struct ItemDraft {
     pub(crate) id: Arc<str>,
     pub(crate) key: PartitionKey,
-    pub(crate) place: EffectivePartitionKey,
+    pub(crate) effective_key: EffectivePartitionKey,
     pub(crate) document: Map<String, Value>,
 }
 
@@ -77,9 +80,10 @@ impl ItemDraft {
         expires_at: Option<u64>,
         system: SystemProperties,
     ) -> Item {
-        let Self { id, key, place, mut document } = self;
+        let Self { id, key, effective_key, mut document } = self;
         let SystemProperties { rid, link, etag, written_at } = system;
-        // Removing first puts the system properties at the end, where the service has them.
+        // The map keeps insertion order: removing first puts the system properties at the end, where the
+        // service has them.
         for name in SYSTEM_PROPERTIES {
             document.shift_remove(*name);
         }
@@ -90,7 +94,19 @@ impl ItemDraft {
         document.insert("_ts".to_owned(), written_at.into());
         let document = Value::Object(document);
         let text = Bytes::from(document.to_string());
-        Item { id, key, place, ordinal, lsn, etag, written_at, expires_at, terms, document, text }
+        Item {
+            id,
+            key,
+            effective_key,
+            ordinal,
+            lsn,
+            etag,
+            written_at,
+            expires_at,
+            terms,
+            document,
+            text,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! How a container's key space is divided among its partitions, and how that changes.
 //!
-//! A [`Layout`] is a value, replaced whole when a range splits or two merge. Children keep their parents'
-//! sequence numbers, so that session tokens and change-feed cursors of before go on after.
+//! A [`Layout`] is an immutable snapshot, replaced whole when a range splits or two merge. Children keep
+//! their parents' log sequence numbers, so that session tokens and change-feed cursors stay valid.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,8 +10,9 @@ use sidereal_protocol::{
     EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKeyDefinition, PartitionKeyRangeId,
 };
 
-use super::{Partition, RegionCount, UniqueKeys};
+use super::{Partition, UniqueKeys};
 use crate::clock::Timestamp;
+use crate::topology::ReplicaSet;
 
 /// The partitions of a container, in the order of the key space.
 #[derive(Clone, Debug)]
@@ -20,16 +21,17 @@ pub(crate) struct Layout {
     /// Grows with every change; the cursor of the feed of ranges.
     generation: u64,
     next_number: u32,
-    /// The ranges that were, and when what took their place was complete.
+    /// The retired ranges, and when the split or merge that replaced them completes.
     gone: HashMap<PartitionKeyRangeId, Timestamp>,
 }
 
-/// A range that a request names by its id.
+/// What became of a range that a request names by its id.
 #[derive(Clone, Debug)]
-pub(crate) enum Named {
-    There(Arc<Partition>),
-    /// It is being split or merged.
+pub(crate) enum RangeLookup {
+    Current(Arc<Partition>),
+    /// It is being split or merged: 410/1007.
     Changing,
+    /// It was split or merged, or never existed: 410/1002.
     Gone,
 }
 
@@ -39,11 +41,16 @@ impl Layout {
         key: &PartitionKeyDefinition,
         partitions: u32,
         unique_keys: &UniqueKeys,
-        regions: RegionCount,
+        replicas: ReplicaSet,
     ) -> Self {
         let ranges = key.even_ranges(partitions);
         let partition = |(number, range): (u32, EffectivePartitionKeyRange)| {
-            Arc::new(Partition::new(PartitionKeyRangeId::from(number), range, unique_keys, regions))
+            Arc::new(Partition::new(
+                PartitionKeyRangeId::from(number),
+                range,
+                unique_keys,
+                replicas,
+            ))
         };
         let partitions: Arc<[Arc<Partition>]> = (0..).zip(ranges).map(partition).collect();
         let next_number = u32::try_from(partitions.len()).unwrap_or(u32::MAX);
@@ -58,22 +65,23 @@ impl Layout {
         self.generation
     }
 
-    /// The partition that a place belongs to.
-    pub(crate) fn at(&self, place: &EffectivePartitionKey) -> &Arc<Partition> {
-        let after = self.partitions.partition_point(|partition| partition.range.min() <= place);
-        // The first partition begins at the lowest place, so there is always one at or before.
+    /// The partition whose range an effective partition key falls into.
+    pub(crate) fn partition_of(&self, effective_key: &EffectivePartitionKey) -> &Arc<Partition> {
+        let after =
+            self.partitions.partition_point(|partition| partition.range.min() <= effective_key);
+        // The first range begins at the lowest effective key, so there is always one at or before.
         &self.partitions[after.saturating_sub(1)]
     }
 
-    pub(crate) fn named(&self, id: &str, now: Timestamp) -> Named {
+    pub(crate) fn lookup(&self, id: &str, now: Timestamp) -> RangeLookup {
         if let Some(partition) =
             self.partitions.iter().find(|partition| partition.id.as_str() == id)
         {
-            return Named::There(partition.clone());
+            return RangeLookup::Current(partition.clone());
         }
         match self.gone.get(id) {
-            Some(complete_at) if now < *complete_at => Named::Changing,
-            _ => Named::Gone,
+            Some(complete_at) if now < *complete_at => RangeLookup::Changing,
+            _ => RangeLookup::Gone,
         }
     }
 

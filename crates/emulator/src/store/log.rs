@@ -1,4 +1,4 @@
-//! The log of a partition: what happened, in order, one sequence number per atomic step.
+//! The log of a partition: entries in order, each an atomic step with its log sequence number (LSN).
 
 use std::sync::Arc;
 
@@ -11,11 +11,11 @@ use crate::clock::Timestamp;
 /// One atomic step. All changes of a transactional batch share it.
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
-    /// Its number in the region that wrote it.
+    /// Its log sequence number in the region that wrote it.
     pub(crate) lsn: u64,
     /// The region that wrote it.
     pub(crate) origin: usize,
-    /// When it was written: a replica applies it so much later as its region lags.
+    /// When it was written. A replica applies it when its region's replication delay has passed.
     pub(crate) at: Timestamp,
     pub(crate) changes: Vec<Change>,
     /// Of a multi-write account, the ranks of the changes, one for each.
@@ -25,16 +25,17 @@ pub(crate) struct Entry {
 /// What happened to one item.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// A version came into being; `replaced` is the one it supersedes.
+    /// A version was written; `replaced` is the one it supersedes.
     Put { item: Arc<Item>, replaced: Option<Arc<Item>> },
-    /// The item ceased to exist.
+    /// The item was deleted.
     Delete { item: Arc<Item> },
 }
 
 impl Entry {
-    /// What of it concerns a part of the key space; its number stays, also where nothing does.
+    /// The part of it that concerns a range of the key space. Its number stays, also where nothing does: the
+    /// halves of a split have no gaps in their logs.
     pub(crate) fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
-        let inside = |change: &Change| range.contains(&change.item().place);
+        let inside = |change: &Change| range.contains(&change.item().effective_key);
         let kept = self.changes.iter().zip(&self.ranks).filter(|(change, _)| inside(change));
         Self {
             changes: self.changes.iter().filter(|change| inside(change)).cloned().collect(),

@@ -1,7 +1,7 @@
 //! What the account holds: the catalog of databases and containers, and the partitions with the items.
 //!
-//! A write is an entry in its partition's log, and a replica is what applying the log yields. Nothing
-//! here knows HTTP: callers bring parsed values and get items or refusals back.
+//! Replicated state machines: a write is an entry in its partition's log, and a replica is the result of
+//! applying the log. Nothing here knows HTTP: callers bring parsed values and get items or refusals back.
 
 mod catalog;
 mod conflict;
@@ -17,12 +17,12 @@ mod transaction;
 mod unique;
 
 pub(crate) use catalog::{Catalog, Database, Offer};
-pub(crate) use container::{Container, Decided, Definition, WritePlace};
+pub(crate) use container::{Container, Decided, Definition, WriteContext};
 pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
 pub(crate) use item::{Item, ItemDraft, SystemProperties};
-pub(crate) use layout::{Layout, Named};
+pub(crate) use layout::{Layout, RangeLookup};
 pub(crate) use log::{Change, Entry};
-pub(crate) use partition::{Lag, Partition, RegionCount, ReplicaView, Seen};
+pub(crate) use partition::{Partition, ReplicaProgress, ReplicaView, StalenessBound};
 pub(crate) use replica::{Position, Replica};
 pub(crate) use transaction::{
     ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,

@@ -1,8 +1,8 @@
 //! A physical partition: a range of the key space, its log, and a replica per region.
 //!
-//! The region that accepts writes appends to the log and applies what it wrote; the others apply an entry
-//! once it is due. Nothing runs in the background: a replica catches up when it is looked at, so a test
-//! that turns the clock sees exactly what had arrived by then.
+//! Asynchronous replication without background tasks: the write region appends to the log and applies what
+//! it wrote; the others have a queue each and apply an entry once it is due, lazily, when the replica is
+//! read. So a test that advances the clock sees exactly what had arrived by then.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -15,15 +15,15 @@ use sidereal_protocol::{
 
 use super::{Change, Entry, Replica, UniqueKeys};
 use crate::clock::Timestamp;
-use crate::regions::{Replication, Topology};
 use crate::throttle::Budget;
+use crate::topology::{ReplicaSet, Replication, Topology};
 
 /// A physical partition.
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: PartitionKeyRangeId,
     pub(crate) range: EffectivePartitionKeyRange,
-    /// Every range that this one came from.
+    /// Every ancestor of this range, through splits and merges.
     pub(crate) parents: Vec<PartitionKeyRangeId>,
     /// The layout in which it first appeared.
     pub(crate) generation: u64,
@@ -36,13 +36,14 @@ pub(crate) struct Partition {
 pub(crate) struct PartitionState {
     /// One per region, in the account's order.
     replicas: Vec<Replica>,
-    /// For each region, the entries that its replica has still to apply.
-    arriving: Vec<VecDeque<Arc<Entry>>>,
-    /// Every region writes, and conflicts are settled where they meet.
+    /// For each region, the entries that its replica has still to apply, oldest first (FIFO).
+    replication_queues: Vec<VecDeque<Arc<Entry>>>,
+    /// Every region accepts writes; conflicts are resolved where entries meet (last writer wins).
     multi_write: bool,
-    /// The region that writes of this partition alone were moved to.
-    home: Option<usize>,
-    /// Another partition, or two, took this one's place.
+    /// The region that accepts the writes of this partition in place of the account's write region:
+    /// partition-level failover.
+    write_override: Option<usize>,
+    /// A split or merge replaced this partition; no write may be applied to it any more.
     retired: bool,
 }
 
@@ -61,45 +62,38 @@ impl Deref for ReplicaView<'_> {
     }
 }
 
-/// How many replicas a partition has, and which of them write.
+/// How many log entries the other regions may be behind when a write is acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RegionCount {
-    pub(crate) regions: usize,
-    pub(crate) multi_write: bool,
-}
-
-/// How far writes are behind in the regions that only read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lag {
-    /// As far as replication lets them be.
+pub(crate) enum StalenessBound {
+    /// As many as replication leaves them behind: session consistency and weaker.
     Unbounded,
-    /// Not at all: a write is acknowledged when every online region has applied it.
-    None,
-    /// At most so many entries.
-    AtMost(u64),
+    /// None: synchronous replication to every online region, for strong consistency.
+    Zero,
+    /// So many: bounded staleness.
+    Entries(u64),
 }
 
-/// How far a reader of a replica has seen.
+/// How far a replica has applied the log: what a session token says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct ReplicaProgress {
     pub(crate) lsn: u64,
-    /// In a multi-write account, how many entries of each region.
-    pub(crate) progress: Vec<u64>,
+    /// In a multi-write account, the entries applied of each region: a version vector.
+    pub(crate) by_region: Vec<u64>,
 }
 
-impl Seen {
+impl ReplicaProgress {
     pub(crate) fn of(replica: &Replica) -> Self {
-        Self { lsn: replica.lsn(), progress: replica.progress().to_vec() }
+        Self { lsn: replica.lsn(), by_region: replica.progress().to_vec() }
     }
 
-    /// Whether a reader that has seen what a token says may read here.
+    /// Whether a session that has seen what a token says may read from this replica (monotonic reads).
     pub(crate) fn covers(&self, token: &PartitionSessionToken) -> bool {
         let reaches = |own: u64, wanted: i64| i64::try_from(own).unwrap_or(i64::MAX) >= wanted;
         match token {
             PartitionSessionToken::Vector(vector) if !vector.regions().is_empty() => {
                 vector.regions().iter().all(|(region, wanted)| {
                     let own =
-                        usize::try_from(*region).ok().and_then(|region| self.progress.get(region));
+                        usize::try_from(*region).ok().and_then(|region| self.by_region.get(region));
                     reaches(own.copied().unwrap_or_default(), *wanted)
                 })
             }
@@ -108,9 +102,9 @@ impl Seen {
     }
 }
 
-/// A write that a forced change of the write region cut off.
+/// An acknowledged log entry that a forced failover truncated.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct CutOff {
+pub(crate) struct TruncatedEntry {
     pub(crate) lsn: u64,
     pub(crate) ids: Vec<String>,
 }
@@ -120,12 +114,18 @@ impl Partition {
         id: PartitionKeyRangeId,
         range: EffectivePartitionKeyRange,
         unique_keys: &UniqueKeys,
-        replication: RegionCount,
+        replicas: ReplicaSet,
     ) -> Self {
-        let RegionCount { regions, multi_write } = replication;
+        let ReplicaSet { regions, multi_write } = replicas;
         let replicas = (0..regions).map(|_| Replica::new(unique_keys.clone())).collect();
-        let arriving = vec![VecDeque::new(); regions];
-        let state = PartitionState { replicas, arriving, multi_write, home: None, retired: false };
+        let replication_queues = vec![VecDeque::new(); regions];
+        let state = PartitionState {
+            replicas,
+            replication_queues,
+            multi_write,
+            write_override: None,
+            retired: false,
+        };
         Self::of_state(id, range, Vec::new(), 1, state)
     }
 
@@ -146,13 +146,14 @@ impl Partition {
         }
     }
 
-    /// Retires the partition in favour of two halves, which go on with its sequence numbers: what was on
-    /// its way to a region is on its way to both.
+    /// Retires the partition in favour of two halves, which continue its log sequence numbers: what a region
+    /// has still to apply is queued in both.
     pub(crate) fn split_into(
         &self,
         halves: [(PartitionKeyRangeId, EffectivePartitionKeyRange); 2],
         generation: u64,
     ) -> [Arc<Self>; 2] {
+        // Retired and copied under one lock: a write is in the halves or finds the partition retired.
         let mut state = self.write();
         state.retired = true;
         halves.map(|(id, range)| {
@@ -161,8 +162,8 @@ impl Partition {
         })
     }
 
-    /// Retires the partition and its right neighbour in favour of one. Every region has everything first,
-    /// for the two count differently.
+    /// Retires the partition and its right neighbour in favour of one. Every region applies its whole queue
+    /// first: the two logs number their entries independently, so pending ones have no common order.
     pub(crate) fn merge_with(
         &self,
         right: &Self,
@@ -172,8 +173,9 @@ impl Partition {
         let range =
             EffectivePartitionKeyRange::new(self.range.min().clone(), right.range.max().clone())
                 .map_err(|error| error.to_string())?;
+        // Lock order: the lower range first. Nothing else holds two partitions at once.
         let (mut first, mut second) = (self.write(), right.write());
-        if first.home != second.home {
+        if first.write_override != second.write_override {
             return Err("the two ranges are written in different regions: move one of them first"
                 .to_owned());
         }
@@ -193,7 +195,7 @@ impl Partition {
         self.id.as_str() == id || self.parents.iter().any(|parent| parent.as_str() == id)
     }
 
-    /// What a region has by now.
+    /// A region's replica with everything that is due by now.
     pub(crate) fn view(
         &self,
         region: usize,
@@ -205,13 +207,15 @@ impl Partition {
         if !state.has_due(region, replication, now) {
             return ReplicaView { state, region };
         }
+        // `RwLock` has no upgrade: the read guard goes before the write guard is taken. Whoever gets in
+        // between has applied the due entries already, and catching up again is idempotent.
         drop(state);
         self.write().catch_up(region, replication, now);
         ReplicaView { state: self.read(), region }
     }
 
     // A panic while the lock is held cannot leave a half-applied entry behind: entries are decided
-    // before they are applied, and applying does not panic. So a poisoned lock is still good.
+    // before they are applied, and applying does not panic. So a poisoned lock is ignored.
 
     fn read(&self) -> RwLockReadGuard<'_, PartitionState> {
         self.state.read().unwrap_or_else(PoisonError::into_inner)
@@ -222,16 +226,16 @@ impl Partition {
     }
 
     /// The region that accepts writes of this partition.
-    pub(crate) fn writer(&self, topology: &Topology, now: Timestamp) -> usize {
-        self.read().home.unwrap_or_else(|| topology.writer(now))
+    pub(crate) fn write_region(&self, topology: &Topology, now: Timestamp) -> usize {
+        self.read().write_override.unwrap_or_else(|| topology.write_region(now))
     }
 
-    /// The session token of a reader that has seen what a replica has.
-    pub(crate) fn session_token(&self, version: i64, seen: &Seen) -> SessionToken {
+    /// The session token of a client that has read from a replica with this progress.
+    pub(crate) fn session_token(&self, version: i64, progress: &ReplicaProgress) -> SessionToken {
         let number = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
-        let regions = (0..).zip(&seen.progress).map(|(region, lsn)| (region, number(*lsn)));
-        let progress = VectorSessionToken::new(version, number(seen.lsn), regions);
-        SessionToken::of_range(self.id.clone(), PartitionSessionToken::Vector(progress))
+        let regions = (0..).zip(&progress.by_region).map(|(region, lsn)| (region, number(*lsn)));
+        let vector = VectorSessionToken::new(version, number(progress.lsn), regions);
+        SessionToken::of_range(self.id.clone(), PartitionSessionToken::Vector(vector))
     }
 }
 
@@ -246,24 +250,24 @@ impl PartitionState {
         };
         Self {
             replicas: self.replicas.iter().map(|replica| replica.restricted_to(range)).collect(),
-            arriving: self.arriving.iter().map(part).collect(),
+            replication_queues: self.replication_queues.iter().map(part).collect(),
             multi_write: self.multi_write,
-            home: self.home,
+            write_override: self.write_override,
             retired: false,
         }
     }
 
     fn merged_with(&mut self, other: &mut Self) -> Self {
         for region in 0..self.replicas.len() {
-            self.complete(region);
-            other.complete(region);
+            self.apply_all(region);
+            other.apply_all(region);
         }
         let pairs = self.replicas.iter().zip(&other.replicas);
         Self {
             replicas: pairs.map(|(left, right)| left.merged_with(right)).collect(),
-            arriving: vec![VecDeque::new(); self.replicas.len()],
+            replication_queues: vec![VecDeque::new(); self.replicas.len()],
             multi_write: self.multi_write,
-            home: self.home,
+            write_override: self.write_override,
             retired: false,
         }
     }
@@ -282,15 +286,16 @@ impl PartitionState {
             if self.multi_write { replica.ranks_of(&changes, at, region) } else { Vec::new() };
         let entry = Arc::new(Entry { lsn: replica.lsn() + 1, origin: region, at, changes, ranks });
         self.apply(region, &entry);
-        let others = self.arriving.iter_mut().enumerate().filter(|(other, _)| *other != region);
+        let others =
+            self.replication_queues.iter_mut().enumerate().filter(|(other, _)| *other != region);
         others.for_each(|(_, queue)| queue.push_back(Arc::clone(&entry)));
     }
 
-    /// Brings the region that writes up to the end of the log before it writes. In a multi-write account
-    /// every region writes with what it has.
+    /// Brings the write region up to the end of the log before it writes: after a failover nothing that was
+    /// acknowledged is lost. In a multi-write account every region writes to what it has.
     pub(crate) fn prepare_to_write(&mut self, region: usize) {
         if !self.multi_write {
-            self.complete(region);
+            self.apply_all(region);
         }
     }
 
@@ -301,8 +306,8 @@ impl PartitionState {
         }
     }
 
-    /// Removes what has outlived its time to live. Every write begins with this, so that an expired
-    /// item is never in its way.
+    /// Deletes items whose time to live has passed. Lazy expiry: every write begins with this, so that an
+    /// expired item is never in its way.
     pub(crate) fn expire(&mut self, region: usize, now: Timestamp) {
         let expired = self.replicas[region].expired(now.seconds());
         let deletions = expired.into_iter().map(|item| Change::Delete { item }).collect();
@@ -310,16 +315,16 @@ impl PartitionState {
     }
 
     /// Brings a region's replica up to the end of the log, whatever its delay.
-    pub(crate) fn complete(&mut self, region: usize) {
+    fn apply_all(&mut self, region: usize) {
         self.apply_while(region, |_| true);
     }
 
-    /// Brings the other online regions as close as the account's consistency demands.
-    pub(crate) fn keep_within(&mut self, lag: Lag, topology: &Topology) {
-        let bound = match lag {
-            Lag::Unbounded => return,
-            Lag::None => 0,
-            Lag::AtMost(entries) => entries,
+    /// Applies entries in the other online regions until they are within the bound.
+    pub(crate) fn enforce_staleness_bound(&mut self, bound: StalenessBound, topology: &Topology) {
+        let bound = match bound {
+            StalenessBound::Unbounded => return,
+            StalenessBound::Zero => 0,
+            StalenessBound::Entries(entries) => entries,
         };
         let newest = self.replicas.iter().map(Replica::lsn).max().unwrap_or_default();
         for (index, region) in topology.regions.iter().enumerate() {
@@ -329,45 +334,50 @@ impl PartitionState {
         }
     }
 
-    /// Moves the writes of this partition alone to a region that has everything, or back to where the
-    /// account writes.
-    pub(crate) fn move_home(&mut self, home: Option<usize>, writer: usize) {
-        self.complete(home.unwrap_or(writer));
-        self.home = home;
+    /// Moves the writes of this partition alone to a region, or back to the account's write region.
+    pub(crate) fn override_write_region(
+        &mut self,
+        write_override: Option<usize>,
+        account_region: usize,
+    ) {
+        // The region that takes over applies everything first, so that its writes follow all others.
+        self.apply_all(write_override.unwrap_or(account_region));
+        self.write_override = write_override;
     }
 
-    /// Makes a region's replica the truth: what it has not applied is cut off, everywhere. In a multi-write
-    /// account nothing is: every region's writes still arrive.
-    pub(crate) fn cut_off_after(&mut self, region: usize) -> Vec<CutOff> {
-        self.home = None;
+    /// Truncates the log to what one region has applied, everywhere: a forced failover to that region, which
+    /// loses acknowledged writes. In a multi-write account nothing is lost: every region's writes still
+    /// arrive.
+    pub(crate) fn truncate_to(&mut self, region: usize) -> Vec<TruncatedEntry> {
+        self.write_override = None;
         if self.multi_write {
             return Vec::new();
         }
-        let truth = self.replicas[region].clone();
-        let lost = self.arriving[region].drain(..);
-        let lost = lost.map(|entry| CutOff { lsn: entry.lsn, ids: entry.ids() }).collect();
-        for queue in &mut self.arriving {
-            queue.retain(|entry| entry.lsn <= truth.lsn());
+        let survivor = self.replicas[region].clone();
+        let lost = self.replication_queues[region].drain(..);
+        let lost = lost.map(|entry| TruncatedEntry { lsn: entry.lsn, ids: entry.ids() }).collect();
+        for queue in &mut self.replication_queues {
+            queue.retain(|entry| entry.lsn <= survivor.lsn());
         }
-        for replica in self.replicas.iter_mut().filter(|replica| replica.lsn() > truth.lsn()) {
-            *replica = truth.clone();
+        for replica in self.replicas.iter_mut().filter(|replica| replica.lsn() > survivor.lsn()) {
+            *replica = survivor.clone();
         }
         lost
     }
 
     fn has_due(&self, region: usize, replication: Replication, now: Timestamp) -> bool {
-        self.arriving[region].front().is_some_and(|entry| is_due(entry, replication, now))
+        self.replication_queues[region].front().is_some_and(|entry| is_due(entry, replication, now))
     }
 
-    /// Brings a region's replica up to what has arrived there by now. Replicas catch up when someone looks, so
-    /// whatever changes how entries arrive has to do this first.
+    /// Applies what is due in a region by now. Replicas catch up lazily, so whatever changes when entries are
+    /// due has to do this first.
     pub(crate) fn catch_up(&mut self, region: usize, replication: Replication, now: Timestamp) {
         self.apply_while(region, |entry| is_due(entry, replication, now));
     }
 
     fn apply_while(&mut self, region: usize, wanted: impl Fn(&Entry) -> bool) {
-        while self.arriving[region].front().is_some_and(|entry| wanted(entry)) {
-            if let Some(entry) = self.arriving[region].pop_front() {
+        while self.replication_queues[region].front().is_some_and(|entry| wanted(entry)) {
+            if let Some(entry) = self.replication_queues[region].pop_front() {
                 self.apply(region, &entry);
             }
         }

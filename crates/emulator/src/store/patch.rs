@@ -24,16 +24,16 @@ pub(crate) fn apply(
 fn apply_one(root: &mut Value, operation: &PatchOperation) -> Result<(), String> {
     match operation {
         PatchOperation::Add { path, value } => {
-            let place = Place::find(root, path)?;
-            place.insert(value.clone()).map_err(|why| refused("Add", path, why))
+            let slot = Slot::find(root, path)?;
+            slot.insert(value.clone()).map_err(|why| refused("Add", path, why))
         }
         PatchOperation::Set { path, value } => {
-            let place = Place::find(root, path)?;
-            place.set(value.clone()).map_err(|why| refused("Set", path, why))
+            let slot = Slot::find(root, path)?;
+            slot.set(value.clone()).map_err(|why| refused("Set", path, why))
         }
         PatchOperation::Replace { path, value } => {
-            let mut place = Place::find(root, path)?;
-            let current = place.existing().ok_or_else(|| refused("Replace", path, NOT_THERE))?;
+            let mut slot = Slot::find(root, path)?;
+            let current = slot.existing().ok_or_else(|| refused("Replace", path, NOT_THERE))?;
             *current = value.clone();
             Ok(())
         }
@@ -44,8 +44,8 @@ fn apply_one(root: &mut Value, operation: &PatchOperation) -> Result<(), String>
                 return Err(refused("Move", path, "a value cannot be moved into itself"));
             }
             let value = remove(root, from, "Move")?;
-            let place = Place::find(root, path)?;
-            place.insert(value).map_err(|why| refused("Move", path, why))
+            let slot = Slot::find(root, path)?;
+            slot.insert(value).map_err(|why| refused("Move", path, why))
         }
     }
 }
@@ -57,14 +57,14 @@ fn refused(operation: &str, path: &str, why: &str) -> String {
 }
 
 fn remove(root: &mut Value, path: &str, operation: &str) -> Result<Value, String> {
-    let place = Place::find(root, path)?;
-    place.take().ok_or_else(|| refused(operation, path, NOT_THERE))
+    let slot = Slot::find(root, path)?;
+    slot.take().ok_or_else(|| refused(operation, path, NOT_THERE))
 }
 
 fn increment(root: &mut Value, path: &str, by: &Number) -> Result<(), String> {
-    let mut place = Place::find(root, path)?;
-    let Some(current) = place.existing() else {
-        return place
+    let mut slot = Slot::find(root, path)?;
+    let Some(current) = slot.existing() else {
+        return slot
             .insert(Value::Number(by.clone()))
             .map_err(|why| refused("Increment", path, why));
     };
@@ -120,14 +120,14 @@ fn segments(path: &str) -> impl Iterator<Item = String> {
     path.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
-/// A place in a document: its parent, which exists, and a name in it, which may not.
-enum Place<'a> {
+/// Where a JSON pointer (RFC 6901) leads: a parent that exists, and a name or index in it that may not.
+enum Slot<'a> {
     Property(&'a mut Map<String, Value>, String),
-    /// An index from 0 to the length: the length is the place after the last element.
+    /// An index from 0 to the length; the length is the position after the last element.
     Element(&'a mut Vec<Value>, usize),
 }
 
-impl<'a> Place<'a> {
+impl<'a> Slot<'a> {
     fn find(root: &'a mut Value, path: &str) -> Result<Self, String> {
         let mut names: Vec<String> = segments(path).collect();
         let last = names.pop().ok_or_else(|| refused("Patch", path, "the path is empty"))?;
@@ -176,7 +176,7 @@ impl<'a> Place<'a> {
                 entries[index] = value;
                 Ok(())
             }
-            place => place.insert(value),
+            slot => slot.insert(value),
         }
     }
 

@@ -1,6 +1,6 @@
-//! A replica: the items of one partition, as applying its log yields them.
+//! A replica: the items of one partition, the state that applying its log yields.
 //!
-//! Four ways to find items: by key and id (point operations), by ordinal (feeds and queries run in the
+//! Four indexes over the items: by key and id (point operations), by ordinal (feeds and queries run in the
 //! order of RIDs), by the entry that last wrote them (the change feed), and by expiry.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -18,25 +18,29 @@ use crate::clock::Timestamp;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replica {
     lsn: u64,
+    /// By ordinal.
     items: BTreeMap<u64, Arc<Item>>,
-    places: BTreeMap<EffectivePartitionKey, HashMap<Arc<str>, Ordinals>>,
+    by_effective_key: BTreeMap<EffectivePartitionKey, HashMap<Arc<str>, Ordinals>>,
+    /// (LSN of the last write, ordinal): the change feed.
     changes: BTreeSet<(u64, u64)>,
+    /// (second of expiry, ordinal).
     expiries: BTreeSet<(u64, u64)>,
     unique_keys: UniqueKeys,
     unique: UniqueIndex,
-    /// Of a multi-write account: the rank of each item's version, deleted ones included.
+    /// Of a multi-write account: the rank of each item's version. Tombstones stay, so that a late write of a
+    /// deleted item still loses.
     ranks: HashMap<ItemName, Rank>,
-    /// Of a multi-write account: how many entries of each region were applied.
+    /// Of a multi-write account: how many entries of each region were applied (a version vector).
     progress: Vec<u64>,
 }
 
-/// Where a walk through a replica in the order of ordinals stands.
+/// Where a scan of a replica in the order of ordinals resumes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Position {
     Start,
     /// After this ordinal.
     After(u64),
-    /// At this ordinal again, of which some rows were already given.
+    /// At this ordinal again, of which some rows were already returned.
     At(u64),
 }
 
@@ -57,14 +61,14 @@ impl Replica {
 
     /// The replica of a part of the key space, as far as this one has come.
     pub(crate) fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
-        let ranks = self.ranks.iter().filter(|(name, _)| range.contains(&name.place));
+        let ranks = self.ranks.iter().filter(|(name, _)| range.contains(&name.effective_key));
         let mut part = Self {
             lsn: self.lsn,
             ranks: ranks.map(|(name, rank)| (name.clone(), *rank)).collect(),
             progress: self.progress.clone(),
             ..Self::new(self.unique_keys.clone())
         };
-        for item in self.items.values().filter(|item| range.contains(&item.place)) {
+        for item in self.items.values().filter(|item| range.contains(&item.effective_key)) {
             part.insert(item);
         }
         part
@@ -117,9 +121,10 @@ impl Replica {
         changes.iter().map(&mut rank).collect()
     }
 
-    /// Applies an entry of any region of a multi-write account: what a higher rank has decided stays. The
-    /// entry gets a number of this replica's own.
+    /// Applies an entry of any region of a multi-write account: versions of a higher rank stay. The entry
+    /// gets a log sequence number of this replica's own, for regions apply entries in different orders.
     pub(crate) fn apply_ranked(&mut self, entry: &Entry) {
+        // Counted even if every change in it loses: sessions wait for entries, not for effects.
         self.lsn += 1;
         if self.progress.len() <= entry.origin {
             self.progress.resize(entry.origin + 1, 0);
@@ -131,8 +136,9 @@ impl Replica {
                 continue;
             }
             self.ranks.insert(name, *rank);
-            let current =
-                self.find(&change.item().place, &change.item().key, &change.item().id).cloned();
+            let current = self
+                .find(&change.item().effective_key, &change.item().key, &change.item().id)
+                .cloned();
             if let Some(current) = current {
                 self.remove(&current);
             }
@@ -145,11 +151,11 @@ impl Replica {
     /// The item of a key and an id, expired or not.
     pub(crate) fn find(
         &self,
-        place: &EffectivePartitionKey,
+        effective_key: &EffectivePartitionKey,
         key: &PartitionKey,
         id: &str,
     ) -> Option<&Arc<Item>> {
-        let ordinals = self.places.get(place)?.get(id)?;
+        let ordinals = self.by_effective_key.get(effective_key)?.get(id)?;
         ordinals.iter().filter_map(|ordinal| self.items.get(&ordinal)).find(|item| item.key == *key)
     }
 
@@ -173,8 +179,9 @@ impl Replica {
         window: &EffectivePartitionKeyRange,
         position: Position,
     ) -> Vec<Arc<Item>> {
-        let places = self.places.range(window.min().clone()..window.max().clone());
-        let ids = places.flat_map(|(_, ids)| ids.values());
+        let by_effective_key =
+            self.by_effective_key.range(window.min().clone()..window.max().clone());
+        let ids = by_effective_key.flat_map(|(_, ids)| ids.values());
         let mut ordinals: Vec<u64> = ids
             .flat_map(Ordinals::iter)
             .filter(|ordinal| match position {
@@ -183,12 +190,14 @@ impl Replica {
                 Position::At(last) => *ordinal >= last,
             })
             .collect();
+        // Effective keys are hashes, so their order is not that of the ordinals.
         ordinals.sort_unstable();
         ordinals.iter().filter_map(|ordinal| self.items.get(ordinal)).cloned().collect()
     }
 
     /// The items last written after `lsn`, in the order of their entries.
     pub(crate) fn changed_after(&self, lsn: u64) -> impl Iterator<Item = &Arc<Item>> {
+        // Past every item of the entry: a cursor stands between two entries.
         let lower = Bound::Excluded((lsn, u64::MAX));
         self.changes
             .range((lower, Bound::Unbounded))
@@ -214,7 +223,7 @@ impl Replica {
     }
 
     fn insert(&mut self, item: &Arc<Item>) {
-        let ids = self.places.entry(item.place.clone()).or_default();
+        let ids = self.by_effective_key.entry(item.effective_key.clone()).or_default();
         ids.entry(item.id.clone()).or_default().add(item.ordinal);
         self.changes.insert((item.lsn, item.ordinal));
         if let Some(moment) = item.expires_at {
@@ -227,14 +236,14 @@ impl Replica {
     }
 
     fn remove(&mut self, item: &Arc<Item>) {
-        if let Some(ids) = self.places.get_mut(&item.place) {
+        if let Some(ids) = self.by_effective_key.get_mut(&item.effective_key) {
             if let Some(ordinals) = ids.get_mut(&item.id)
                 && ordinals.remove(item.ordinal)
             {
                 ids.remove(&item.id);
             }
             if ids.is_empty() {
-                self.places.remove(&item.place);
+                self.by_effective_key.remove(&item.effective_key);
             }
         }
         self.changes.remove(&(item.lsn, item.ordinal));
@@ -248,8 +257,8 @@ impl Replica {
     }
 }
 
-/// The items that share a place in the key space and an id: nearly always one. Long strings hashed by
-/// version 1 share their place when they begin alike.
+/// The items that share an effective partition key and an id: nearly always one. Version 1 hashes the first
+/// 100 characters of a string, so long keys with a common prefix collide.
 #[derive(Clone, Debug, Default)]
 enum Ordinals {
     #[default]

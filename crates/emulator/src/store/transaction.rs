@@ -1,7 +1,6 @@
-//! Writes decided together: each operation sees what the ones before it did, and either all of them
-//! happen or none does.
+//! Transactions: each operation reads what the ones before it wrote, and all of them are committed or none.
 //!
-//! A single write is a transaction of one. Nothing is applied here: the caller commits the changes as
+//! Writes go to an overlay over the replica (copy on write). A single write is a transaction of one. Nothing is applied here: the caller commits the changes as
 //! one entry of the log, or drops them.
 
 use std::collections::HashMap;
@@ -20,7 +19,7 @@ use super::{Change, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
 use crate::charge;
 use crate::clock::Timestamp;
 
-/// The largest document.
+/// The largest document: a limit of the service, counted in bytes of UTF-8.
 pub(crate) const ITEM_LIMIT: usize = 2 * 1024 * 1024;
 
 /// What a container says about its items.
@@ -100,7 +99,7 @@ impl PatchOf<'_> {
 /// The name of an item within a partition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ItemName {
-    pub(crate) place: EffectivePartitionKey,
+    pub(crate) effective_key: EffectivePartitionKey,
     pub(crate) key: PartitionKey,
     pub(crate) id: Arc<str>,
 }
@@ -110,9 +109,9 @@ pub(crate) struct Transaction<'a> {
     replica: &'a Replica,
     rules: Rules<'a>,
     lsn: u64,
-    /// What the operations so far left in place of an item.
+    /// The items that the operations so far wrote; `None` is a deleted one.
     overlay: HashMap<ItemName, Option<Arc<Item>>>,
-    /// Who owns a unique key after the operations so far.
+    /// The owners of unique keys after the operations so far; `None` is a released one.
     claims: HashMap<Fingerprint, Option<u64>>,
     changes: Vec<Change>,
 }
@@ -205,7 +204,7 @@ impl<'a> Transaction<'a> {
         let draft = ItemDraft {
             id: name.id.clone(),
             key: name.key.clone(),
-            place: name.place.clone(),
+            effective_key: name.effective_key.clone(),
             document,
         };
         let mut written = self.put(draft, Some(current.clone()))?;
@@ -235,7 +234,7 @@ impl<'a> Transaction<'a> {
         if let Some(item) = self.overlay.get(name) {
             return item.clone();
         }
-        let item = self.replica.find(&name.place, &name.key, &name.id)?;
+        let item = self.replica.find(&name.effective_key, &name.key, &name.id)?;
         (!item.is_expired(self.rules.now.seconds())).then(|| item.clone())
     }
 
@@ -243,6 +242,7 @@ impl<'a> Transaction<'a> {
         let name = draft.name();
         let ordinal = match &replaced {
             Some(current) => current.ordinal,
+            // Relaxed: only uniqueness matters. A transaction that is not committed leaves a gap.
             None => self.rules.ordinals.fetch_add(1, Ordering::Relaxed),
         };
         let item = Arc::new(self.rules.complete(draft, ordinal, self.lsn)?);
@@ -282,13 +282,19 @@ impl WriteCondition {
     fn check(&self, current: &Item) -> Result<(), Refusal> {
         let stale = self.if_match.as_ref().is_some_and(|etag| !etag.matches(&current.etag));
         let present = self.if_none_match.as_ref().is_some_and(|etag| etag.matches(&current.etag));
+        // `if-none-match` on a write means "only if it is not there", or not at that version (RFC 9110,
+        // section 13.1.2); both conditions fail with 412.
         if stale || present { Err(Refusal::PreconditionFailed) } else { Ok(()) }
     }
 }
 
 impl ItemDraft {
-    fn name(&self) -> ItemName {
-        ItemName { place: self.place.clone(), key: self.key.clone(), id: self.id.clone() }
+    pub(crate) fn name(&self) -> ItemName {
+        ItemName {
+            effective_key: self.effective_key.clone(),
+            key: self.key.clone(),
+            id: self.id.clone(),
+        }
     }
 }
 
@@ -298,6 +304,7 @@ impl Rules<'_> {
         let written_at = self.now.seconds();
         let lifetime = self.lifetime(&draft.document)?;
         let rid = self.container.document(ordinal).map(|rid| rid.to_string()).unwrap_or_default();
+        // Relaxed: only uniqueness matters.
         let version = self.versions.fetch_add(1, Ordering::Relaxed);
         let system = SystemProperties {
             link: format!("{}docs/{rid}/", self.link),
@@ -332,7 +339,7 @@ fn terms_of(index: &IndexPolicy, document: &Map<String, Value>) -> u32 {
     document.iter().map(|(name, value)| index.terms_below(name, value)).sum()
 }
 
-/// An etag in the service's shape: a counter and the second of the write.
+/// An etag in the service's format: a counter and the second of the write.
 pub(crate) fn new_etag(version: u64, seconds: u64) -> Etag {
     let (low, high) = (version & 0xffff_ffff, (version >> 32) & 0xffff);
     let text = format!("\"{low:08x}-{high:04x}-0000-0000-{seconds:08x}0000\"");

@@ -14,8 +14,8 @@ impl UniqueKeys {
         Self(keys)
     }
 
-    /// The fingerprints of a document, one per unique key. A missing value counts as null, so that at
-    /// most one item lacks it.
+    /// The fingerprints of a document, one per unique key. A missing value counts as null, as on the service,
+    /// so that at most one item lacks it.
     pub(crate) fn fingerprints(&self, key: &PartitionKey, document: &Value) -> Vec<Fingerprint> {
         self.0
             .iter()

@@ -12,6 +12,7 @@ mod change_feed;
 mod common;
 mod containers;
 mod counters;
+mod endpoint;
 mod faults;
 mod fuzz_replay;
 mod items;

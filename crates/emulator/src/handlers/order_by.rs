@@ -1,17 +1,17 @@
-//! Queries with an ORDER BY on documents' paths: their pages resume at a value, not at a count.
+//! Queries with an ORDER BY on documents' paths: keyset pagination. Pages resume at a value, not at a count.
 //!
-//! What is written between two pages then neither repeats nor skips a row whose own place did not
-//! change. A client's resume filter names its place in the same way.
+//! What is written between two pages then neither repeats nor skips a row whose own sort keys did not
+//! change. A client's resume filter names a position in the same way.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
 
 use serde_json::Value;
 use sidereal_protocol::{ResumeFilter, Rid};
-use sidereal_query::{Query, order};
+use sidereal_query::order;
 
 use super::continuation::Continuation;
-use super::query_plan::order_by_paths;
+use super::parsed_query::ParsedQuery;
 use crate::error::{Result, ServiceError};
 use crate::store::{Item, OrderByPath};
 
@@ -19,7 +19,7 @@ use crate::store::{Item, OrderByPath};
 #[derive(Debug)]
 pub(super) struct SortOrder(Vec<OrderByPath>);
 
-/// A place in the order.
+/// A position in the order.
 #[derive(Clone, Debug)]
 pub(super) struct Boundary {
     keys: Vec<Option<Value>>,
@@ -37,17 +37,17 @@ struct Keyed<'a> {
 
 impl SortOrder {
     /// The order of a query, if nothing but the order keeps its rows from following their documents.
-    pub(super) fn of(tree: &Query) -> Result<Option<Self>> {
-        let mut unsorted = tree.clone();
+    pub(super) fn of(query: &ParsedQuery) -> Result<Option<Self>> {
+        let mut unsorted = query.tree.clone();
         let sorted = unsorted.order_by.take().is_some();
         if !sorted || !unsorted.is_servable_across_partitions() {
             return Ok(None);
         }
-        let paths = order_by_paths(tree)?;
+        let paths = query.order_by_paths()?;
         Ok((!paths.is_empty()).then_some(Self(paths)))
     }
 
-    /// The documents from a place on, in order.
+    /// The documents from a boundary on, in order.
     pub(super) fn from<'a>(
         &self,
         items: &'a [Arc<Item>],
@@ -66,7 +66,12 @@ impl SortOrder {
     }
 
     /// Where a page ended: after a document, or within its rows.
-    pub(super) fn place_of(&self, item: &Item, given: u64, from: &Continuation) -> Continuation {
+    pub(super) fn continuation_at(
+        &self,
+        item: &Item,
+        given: u64,
+        from: &Continuation,
+    ) -> Continuation {
         let keys = self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect();
         Continuation { ordinal: Some(item.ordinal), given, keys: Some(keys), ..from.clone() }
     }
@@ -112,7 +117,7 @@ impl SortOrder {
 }
 
 impl Boundary {
-    /// The place that a continuation names.
+    /// The boundary that a continuation names.
     pub(super) fn of_continuation(continuation: &Continuation) -> Option<Self> {
         let keys = continuation.keys.as_ref()?;
         Some(Self {
@@ -122,7 +127,7 @@ impl Boundary {
         })
     }
 
-    /// The place that a client's resume filter names; it writes undefined as an empty array.
+    /// The boundary that a client's resume filter names; it writes undefined as an empty array.
     pub(super) fn of_filter(filter: &ResumeFilter) -> Result<Self> {
         let key = |value: &Value| (*value != Value::Array(Vec::new())).then(|| value.clone());
         let ordinal = match &filter.rid {

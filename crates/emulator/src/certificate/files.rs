@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::certificate::{Certificate, CertificateError};
+use super::self_signed::{Certificate, CertificateError};
 
 const CERTIFICATE_FILE: &str = "certificate.pem";
 const KEY_FILE: &str = "certificate.key";
@@ -38,12 +38,13 @@ pub(crate) fn load_or_create(
 ) -> Result<StoredCertificate, StoreError> {
     fs::create_dir_all(directory)?;
     let lock = File::create(directory.join(LOCK_FILE))?;
-    lock.lock()?; // Released when the file is closed.
+    lock.lock()?; // An advisory lock (flock); released when the file is closed, also by a crash.
     let path = directory.join(CERTIFICATE_FILE);
     if let Some(certificate) = load(directory).filter(|certificate| certificate.is_good(now)) {
         return Ok(StoredCertificate { certificate, path });
     }
     let certificate = Certificate::generate(now)?;
+    // The key first: a crash in between leaves a pair that does not match, which the next start replaces.
     replace(&directory.join(KEY_FILE), certificate.key_pem(), 0o600)?;
     replace(&path, certificate.pem(), 0o644)?;
     Ok(StoredCertificate { certificate, path })
@@ -55,7 +56,8 @@ fn load(directory: &Path) -> Option<Certificate> {
     Some(Certificate::from_pem(pem, key_pem))
 }
 
-/// Puts a file in place whole: written beside it under another name, with its mode from the start.
+/// Replaces a file atomically: written beside it under another name, with its mode from the start, then
+/// renamed. A reader sees the old file or the new one.
 fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let beside = path.with_extension("new");
     if let Err(error) = fs::remove_file(&beside)

@@ -1,7 +1,7 @@
-//! The account's regions: which of them accept reads and writes, and how their replicas follow.
+//! The account's topology: its regions, which of them accept reads and writes, how their replicas follow.
 //!
-//! A [`Topology`] is a value, replaced whole when something happens. Whether a region accepts writes at a
-//! moment is a question to the value, so every rule of a handover is one short test.
+//! A [`Topology`] is an immutable snapshot, replaced whole (copy on write). Whether a region accepts writes
+//! at a moment is a pure function of snapshot and time, so every rule of a failover is one short test.
 
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
@@ -9,7 +9,6 @@ use std::time::Duration;
 use sidereal_protocol::RegionName;
 
 use crate::clock::Timestamp;
-use crate::store::RegionCount;
 
 /// What the account knows of its regions.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,7 +19,7 @@ pub(crate) struct Topology {
     handover: Option<Handover>,
     /// Every region accepts writes.
     pub(crate) multi_write: bool,
-    /// Part of session tokens; grows when history is cut off.
+    /// Part of vector session tokens; grows when a forced failover truncates the log.
     pub(crate) version: i64,
 }
 
@@ -30,20 +29,32 @@ pub(crate) struct Region {
     pub(crate) name: RegionName,
     /// The port of the region's own endpoint; none where the account has a single endpoint.
     pub(crate) port: Option<u16>,
+    /// The URL that clients are told instead of the one that follows from `port`.
+    pub(crate) advertised_url: Option<Arc<str>>,
+    /// Whether the region's endpoint accepts connections.
     pub(crate) online: bool,
+    /// Whether the region was removed from the account. Its index stays, for partitions and counters use
+    /// it.
     pub(crate) removed: bool,
     pub(crate) replication: Replication,
 }
 
-/// How a region's replicas follow the log.
+/// How a region's replicas follow the log of the write region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replication {
     pub(crate) delay: Duration,
     pub(crate) paused: bool,
 }
 
-/// The passing of writes from one region to the next: first the new one is announced while the old one
-/// still accepts, then the old one refuses while it is still listed.
+/// How many replicas a partition has, and whether all of them accept writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ReplicaSet {
+    pub(crate) regions: usize,
+    pub(crate) multi_write: bool,
+}
+
+/// A planned failover of the write region: first the new one is announced while the old one still accepts
+/// writes, then the old one refuses them while it is still listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Handover {
     from: usize,
@@ -51,16 +62,18 @@ struct Handover {
     ends_at: Timestamp,
 }
 
-/// How long the two parts of a graceful handover take, as seen on the service.
+/// How long the two phases of a planned failover take, as measured on the service: a client sees the new
+/// write region in the account for this long before the old one refuses, and the old one for this long after.
 pub(crate) const ANNOUNCEMENT: Duration = Duration::from_secs(6);
 pub(crate) const OVERLAP: Duration = Duration::from_secs(16);
 
 impl Topology {
-    /// Regions in the order of their names; the first accepts writes.
+    /// SharedTopology in the order of their names; the first accepts writes.
     pub(crate) fn new(names: &[RegionName], multi_write: bool) -> Self {
         let region = |name: &RegionName| Region {
             name: name.clone(),
             port: None,
+            advertised_url: None,
             online: true,
             removed: false,
             replication: Replication::default(),
@@ -78,14 +91,14 @@ impl Topology {
         self.regions.iter().position(|region| region.name == *name && !region.removed)
     }
 
-    /// What a new partition needs to know.
-    pub(crate) fn replication(&self) -> RegionCount {
-        RegionCount { regions: self.regions.len(), multi_write: self.multi_write }
+    /// The replicas of a new partition.
+    pub(crate) fn replica_set(&self) -> ReplicaSet {
+        ReplicaSet { regions: self.regions.len(), multi_write: self.multi_write }
     }
 
     /// The one region that accepts writes now; in a multi-write account, the one that accepts them from
     /// clients that do not know of the others.
-    pub(crate) fn writer(&self, now: Timestamp) -> usize {
+    pub(crate) fn write_region(&self, now: Timestamp) -> usize {
         match self.handover {
             Some(handover) if now < handover.switches_at => handover.from,
             _ => self.write,
@@ -109,7 +122,7 @@ impl Topology {
         all.filter(|region| !self.regions[*region].removed).collect()
     }
 
-    /// Lets writes move to another region without losing any.
+    /// Starts a planned failover: writes move to another region and none is lost.
     pub(crate) fn hand_over(
         &mut self,
         to: usize,
@@ -117,7 +130,7 @@ impl Topology {
         announcement: Duration,
         overlap: Duration,
     ) {
-        let from = self.writer(now);
+        let from = self.write_region(now);
         if from == to {
             return;
         }
@@ -126,19 +139,19 @@ impl Topology {
         self.write = to;
     }
 
-    /// Makes another region the writer at once.
-    pub(crate) fn seize(&mut self, to: usize) {
+    /// Makes another region the write region at once (forced failover).
+    pub(crate) fn force_write_region(&mut self, to: usize) {
         self.write = to;
         self.handover = None;
         self.version += 1;
     }
 }
 
-/// The current topology; replaced whole.
+/// The current snapshot. Readers clone the `Arc` and hold no lock while they work with it.
 #[derive(Debug)]
-pub(crate) struct Regions(RwLock<Arc<Topology>>);
+pub(crate) struct SharedTopology(RwLock<Arc<Topology>>);
 
-impl Regions {
+impl SharedTopology {
     pub(crate) fn new(topology: Topology) -> Self {
         Self(RwLock::new(Arc::new(topology)))
     }
@@ -149,6 +162,8 @@ impl Regions {
 
     /// Replaces the topology by a changed copy.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Topology)) {
+        // The write lock is held from the copy to the replacement, so that of two concurrent changes
+        // neither is lost (no lost update). `change` must not look at the topology through `self`.
         let mut current = self.0.write().unwrap_or_else(PoisonError::into_inner);
         let mut next = Topology::clone(&current);
         change(&mut next);
@@ -170,7 +185,7 @@ mod tests {
     fn the_write_region_is_listed_first() {
         let mut topology = three();
         assert_eq!(topology.readable(), [0, 1, 2]);
-        topology.seize(2);
+        topology.force_write_region(2);
         assert_eq!(topology.readable(), [2, 0, 1]);
         topology.regions[0].removed = true;
         assert_eq!(topology.readable(), [2, 1]);
@@ -183,16 +198,16 @@ mod tests {
         let switch = START.after(ANNOUNCEMENT);
         let end = switch.after(OVERLAP);
         let before = |moment: Timestamp| Timestamp::from_millis(moment.millis() - 1);
-        assert_eq!((topology.writer(START), topology.writable(START)), (0, vec![1, 0]));
-        assert_eq!((topology.writer(before(switch)), topology.writer(switch)), (0, 1));
+        assert_eq!((topology.write_region(START), topology.writable(START)), (0, vec![1, 0]));
+        assert_eq!((topology.write_region(before(switch)), topology.write_region(switch)), (0, 1));
         assert_eq!((topology.writable(before(end)), topology.writable(end)), (vec![1, 0], vec![1]));
     }
 
     #[test]
-    fn a_seizure_takes_effect_at_once_and_starts_a_new_history() {
+    fn a_forced_failover_takes_effect_at_once_and_starts_a_new_version() {
         let mut topology = three();
-        topology.seize(2);
-        assert_eq!((topology.writer(START), topology.writable(START)), (2, vec![2]));
+        topology.force_write_region(2);
+        assert_eq!((topology.write_region(START), topology.writable(START)), (2, vec![2]));
         assert_eq!(topology.version, 2);
     }
 }

@@ -1,7 +1,7 @@
-//! The rules in force: whether one of them applies to a request, and how often each did.
+//! The registry of fault rules: whether one of them applies to a request, and how often each did.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use http::{HeaderMap, HeaderName};
@@ -13,78 +13,85 @@ use super::rule::{FaultCondition, FaultEffect, FaultRule};
 use crate::clock::Timestamp;
 use crate::operation::Operation;
 
-/// The rules that an account may have at once.
+/// The rules that an account may have at once: every request is compared with each of them under a lock.
 const MAX_RULES: usize = 1000;
 
-/// What is known of a request before it is worked on.
+/// What rules can match on: what is known of a request before it is processed.
 #[derive(Clone, Debug)]
-pub(crate) struct Facts<'a> {
+pub(crate) struct RequestAttributes<'a> {
     pub(crate) region: &'a RegionName,
     pub(crate) operation: Operation,
     pub(crate) resource: Option<ResourceType>,
-    /// `database/container`.
-    pub(crate) container: Option<String>,
+    /// Database and container.
+    pub(crate) container: Option<(&'a str, &'a str)>,
     pub(crate) range: Option<String>,
     pub(crate) item: Option<String>,
     pub(crate) headers: &'a HeaderMap,
 }
 
-/// The rules of an account, shared by all that work for it.
+/// The fault rules of an account, shared by all threads that work for it.
 #[derive(Debug, Default)]
-pub(crate) struct Faults {
-    /// Whether there are rules at all: all that a request pays where there are none.
-    any: AtomicBool,
-    book: Mutex<RuleBook>,
+pub(crate) struct FaultRegistry {
+    /// How many rules there are, readable without the lock: all that a request pays where there are none.
+    count: AtomicUsize,
+    rules: Mutex<RuleList>,
 }
 
-impl Faults {
-    /// Whether a request has to be looked at.
-    pub(crate) fn any(&self) -> bool {
-        self.any.load(Ordering::Relaxed)
+impl FaultRegistry {
+    pub(crate) fn is_empty(&self) -> bool {
+        // Relaxed: a rule applies to requests that begin after `add` has returned. Whoever sends one learnt
+        // of that through a channel of its own (a join, a socket), which orders the store before this load.
+        self.count.load(Ordering::Relaxed) == 0
     }
 
-    /// What happens to a request, if anything does.
-    pub(crate) fn decide(&self, facts: &Facts<'_>, now: Timestamp) -> Option<FaultEffect> {
-        self.book().decide(facts, now)
+    /// The effect of the first rule that applies to a request.
+    pub(crate) fn decide(
+        &self,
+        attributes: &RequestAttributes<'_>,
+        now: Timestamp,
+    ) -> Option<FaultEffect> {
+        self.rules().decide(attributes, now)
     }
 
-    /// Puts a rule in force; answers with its name.
+    /// Adds a rule and returns its name.
     pub(crate) fn add(&self, rule: FaultRule) -> Result<String, InvalidFault> {
-        self.change(|book| book.add(rule))
+        self.change(|list| list.add(rule))
     }
 
-    /// Takes a rule out; `false` where there is none of that name.
+    /// Removes a rule; `false` where there is none of that name.
     pub(crate) fn remove(&self, name: &str) -> bool {
-        self.change(|book| {
-            let before = book.rules.len();
-            book.rules.retain(|tracked| tracked.rule.name != name);
-            book.rules.len() < before
+        self.change(|list| {
+            let before = list.rules.len();
+            list.rules.retain(|tracked| tracked.rule.name != name);
+            list.rules.len() < before
         })
     }
 
-    /// Takes all rules out; answers with how many there were.
+    /// Removes all rules and returns how many there were.
     pub(crate) fn clear(&self) -> usize {
-        self.change(|book| book.rules.drain(..).count())
+        self.change(|list| list.rules.drain(..).count())
     }
 
-    /// The rules, in the order in which they are asked.
+    /// The rules, in the order in which they are evaluated.
     pub(crate) fn reports(&self) -> Vec<FaultReport> {
-        self.book().rules.iter().map(Tracked::report).collect()
+        self.rules().rules.iter().map(Tracked::report).collect()
     }
 
-    fn change<T>(&self, change: impl FnOnce(&mut RuleBook) -> T) -> T {
-        let mut book = self.book();
-        let changed = change(&mut book);
-        self.any.store(!book.rules.is_empty(), Ordering::Relaxed);
+    fn change<T>(&self, change: impl FnOnce(&mut RuleList) -> T) -> T {
+        let mut list = self.rules();
+        let changed = change(&mut list);
+        // Stored under the lock, so that the count of the last change is the one that stays.
+        self.count.store(list.rules.len(), Ordering::Relaxed);
         changed
     }
 
-    fn book(&self) -> MutexGuard<'_, RuleBook> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
+    fn rules(&self) -> MutexGuard<'_, RuleList> {
+        // A panic while rules are evaluated leaves counts at most one short: a poisoned lock is ignored.
+        self.rules.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A rule and what became of it.
+/// A rule with its statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FaultReport {
     /// The rule.
@@ -95,7 +102,7 @@ pub struct FaultReport {
     pub hits: u64,
 }
 
-/// A rule that cannot be put in force; the text says what to change.
+/// A rule that cannot be added; the text says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidFault(String);
 
@@ -107,15 +114,15 @@ impl fmt::Display for InvalidFault {
 
 impl std::error::Error for InvalidFault {}
 
-/// The rules, in the order in which they are asked.
+/// The rules, in the order in which they are evaluated.
 #[derive(Debug, Default)]
-pub(super) struct RuleBook {
+pub(super) struct RuleList {
     rules: Vec<Tracked>,
-    /// How many were ever added: the next made-up name.
+    /// How many were ever added: the number in the next generated name.
     added: u64,
 }
 
-/// A rule, its draws and its counts.
+/// A rule, its random number generator and its counts.
 #[derive(Debug)]
 struct Tracked {
     rule: FaultRule,
@@ -124,13 +131,17 @@ struct Tracked {
     hits: u64,
 }
 
-impl RuleBook {
-    /// What happens to a request. Every rule counts its matches, whichever takes effect: the n-th match
-    /// of a rule does not depend on what other rules there are. The first that takes effect wins.
-    pub(super) fn decide(&mut self, facts: &Facts<'_>, now: Timestamp) -> Option<FaultEffect> {
+impl RuleList {
+    /// The effect on a request: the first rule that applies wins. Every rule counts its matches, whichever
+    /// takes effect, so the n-th match of a rule does not depend on what other rules there are.
+    pub(super) fn decide(
+        &mut self,
+        attributes: &RequestAttributes<'_>,
+        now: Timestamp,
+    ) -> Option<FaultEffect> {
         let mut decided = None;
         for tracked in &mut self.rules {
-            if tracked.is_due(facts, now) && decided.is_none() {
+            if tracked.is_due(attributes, now) && decided.is_none() {
                 tracked.hits += 1;
                 decided = Some(tracked.rule.effect.clone());
             }
@@ -159,12 +170,12 @@ impl RuleBook {
 }
 
 impl Tracked {
-    /// Whether the rule would take effect on this request; counts the match and draws.
-    fn is_due(&mut self, facts: &Facts<'_>, now: Timestamp) -> bool {
+    /// Whether the rule would take effect on this request; counts the match and draws a random number.
+    fn is_due(&mut self, attributes: &RequestAttributes<'_>, now: Timestamp) -> bool {
         let rule = &self.rule;
         let applies = rule.start.is_none_or(|start| start <= now)
             && rule.end.is_none_or(|end| now < end)
-            && holds(&rule.condition, facts);
+            && holds(&rule.condition, attributes);
         if !applies {
             return false;
         }
@@ -180,7 +191,7 @@ impl Tracked {
 }
 
 /// Whether every part that a condition gives holds, the occurrence aside.
-fn holds(condition: &FaultCondition, facts: &Facts<'_>) -> bool {
+fn holds(condition: &FaultCondition, attributes: &RequestAttributes<'_>) -> bool {
     let FaultCondition {
         region,
         operation,
@@ -192,19 +203,16 @@ fn holds(condition: &FaultCondition, facts: &Facts<'_>) -> bool {
         header,
         occurrence: _,
     } = condition;
-    let is_metadata = facts.resource.is_some_and(ResourceType::is_metadata);
-    let names = |wanted: &Option<String>, found: &Option<String>| {
-        wanted.is_none() || wanted.as_deref() == found.as_deref()
-    };
-    region.as_ref().is_none_or(|region| region == facts.region)
-        && operation.is_none_or(|operation| operation == facts.operation)
-        && resource.is_none_or(|resource| Some(resource) == facts.resource)
+    let is_metadata = attributes.resource.is_some_and(ResourceType::is_metadata);
+    region.as_ref().is_none_or(|region| region == attributes.region)
+        && operation.is_none_or(|operation| operation == attributes.operation)
+        && resource.is_none_or(|resource| Some(resource) == attributes.resource)
         && metadata.is_none_or(|metadata| metadata == is_metadata)
-        && names(container, &facts.container)
-        && range.as_ref().is_none_or(|range| Some(range.as_str()) == facts.range.as_deref())
-        && names(item, &facts.item)
+        && container.as_ref().is_none_or(|wanted| wanted.split_once('/') == attributes.container)
+        && range.as_ref().is_none_or(|range| Some(range.as_str()) == attributes.range.as_deref())
+        && item.as_ref().is_none_or(|item| Some(item) == attributes.item.as_ref())
         && header.as_ref().is_none_or(|header| {
-            facts.headers.get_all(header.name.as_str()).iter().any(|found| {
+            attributes.headers.get_all(header.name.as_str()).iter().any(|found| {
                 header.value.as_ref().is_none_or(|value| value.as_bytes() == found.as_bytes())
             })
         })

@@ -1,29 +1,28 @@
 //! Pages of metadata: lists and queries of databases, containers and offers.
 
 use serde_json::Value;
-use sidereal_protocol::{QueryRequest, Rid};
-use sidereal_query::{Program, parse};
+use sidereal_protocol::Rid;
+use sidereal_protocol::headers::names as headers;
 
-use super::query::{evaluation_context, parameters_of, query_refused};
+use super::parsed_query::{ParsedQuery, evaluation_context};
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::Incoming;
-use sidereal_protocol::headers::names as headers;
+use crate::request::ClassifiedRequest;
 
 /// All entries, a page at a time.
 pub(super) fn list(
-    incoming: &Incoming,
+    request: &ClassifiedRequest,
     rid: Option<Rid>,
     name: &str,
     entries: Vec<Value>,
 ) -> Result<Reply> {
-    let skip: usize = match incoming.typed().continuation()? {
+    let skip: usize = match request.typed().continuation()? {
         None => 0,
         Some(token) => token
             .parse()
             .map_err(|_| ServiceError::bad_header(headers::CONTINUATION.as_str(), token))?,
     };
-    let size = incoming.max_item_count()?.unwrap_or(DEFAULT_PAGE);
+    let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
     let total = entries.len();
     let page: Vec<Value> = entries.into_iter().skip(skip).take(size).collect();
     let next = skip.saturating_add(page.len());
@@ -33,19 +32,15 @@ pub(super) fn list(
 
 /// The entries that a query selects, a page at a time.
 pub(super) fn query(
-    incoming: &Incoming,
+    request: &ClassifiedRequest,
     rid: Option<Rid>,
     name: &str,
     entries: &[Value],
 ) -> Result<Reply> {
-    let request = QueryRequest::from_json(&incoming.body)?;
-    let tree = parse(&request.query).map_err(|error| query_refused(&error.into()))?;
-    let parameters = parameters_of(&request);
-    let program = Program::new(&tree, &parameters).map_err(|error| query_refused(&error.into()))?;
-    let context = evaluation_context(incoming.now);
-    let rows = program.run(entries, &context)?;
-    list(incoming, rid, name, rows)
+    let program = ParsedQuery::from_body(&request.body)?.compile()?;
+    let rows = program.run(entries, &evaluation_context(request.now))?;
+    list(request, rid, name, rows)
 }
 
-/// Entries of a page where the client names no number.
+/// Entries of a page where the client names no number: the service's default.
 const DEFAULT_PAGE: usize = 100;

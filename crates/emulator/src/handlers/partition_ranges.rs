@@ -1,40 +1,34 @@
 //! Partition ranges: how the key space is divided.
 
-use http::Method;
 use serde_json::{Value, json};
-use sidereal_protocol::{CosmosStatus, Etag, ResourceLink};
+use sidereal_protocol::headers::names as headers;
+use sidereal_protocol::{CosmosStatus, Etag, ResourceType};
 
-use super::{container_of, unsupported};
-use crate::account::Account;
 use crate::error::Result;
 use crate::reply::Reply;
-use crate::request::Incoming;
+use crate::request::ClassifiedRequest;
 use crate::store::{Container, Partition};
-use sidereal_protocol::headers::names as headers;
 
-/// `/dbs/{db}/colls/{coll}/pkranges`: the ranges, or those that changed since an etag.
-pub(super) fn feed(account: &Account, incoming: &Incoming, link: &ResourceLink) -> Result<Reply> {
-    if incoming.method != Method::GET {
-        return unsupported(&incoming.method);
-    }
-    let container = container_of(account, link)?;
+/// `GET /dbs/{db}/colls/{coll}/pkranges`: the ranges, or those that changed since an etag.
+pub(crate) fn list(request: &ClassifiedRequest) -> Result<Reply> {
+    let container = request.container()?;
     let layout = container.layout();
     let etag = Etag::new(format!("\"{}\"", layout.generation()))?;
-    let seen = incoming.typed().if_none_match()?;
+    let seen = request.typed().if_none_match()?;
     if seen.as_ref().is_some_and(|seen| seen.matches(&etag)) {
         return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED).with_etag(&etag));
     }
-    // A cursor of ours gets what came after it; any other reader gets everything.
+    // An etag of ours is a cursor and gets what changed after it; any other reader gets everything.
     let after: u64 =
         seen.and_then(|seen| seen.as_str().trim_matches('"').parse().ok()).unwrap_or(0);
     let ranges = layout.partitions().iter().filter(|partition| partition.generation > after);
-    let ranges = ranges.map(|partition| resource(incoming, &container, partition, &etag)).collect();
+    let ranges = ranges.map(|partition| resource(request, container, partition, &etag)).collect();
     let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges);
     Ok(reply.with_etag(&etag).with(headers::OWNER_FULL_NAME, container.full_name()))
 }
 
 fn resource(
-    incoming: &Incoming,
+    request: &ClassifiedRequest,
     container: &Container,
     partition: &Partition,
     etag: &Etag,
@@ -42,7 +36,8 @@ fn resource(
     let number: u32 = partition.id.as_str().parse().unwrap_or_default();
     let rid = container
         .rid
-        .child(sidereal_protocol::ResourceType::PartitionKeyRange, u64::from(number) + 2)
+        // The service numbers the RIDs of ranges from 2.
+        .child(ResourceType::PartitionKeyRange, u64::from(number) + 2)
         .map(|rid| rid.to_string())
         .unwrap_or_default();
     json!({
@@ -57,6 +52,6 @@ fn resource(
         "status": "online",
         "parents": partition.parents,
         "_ts": container.created_at,
-        "lsn": incoming.view(partition).lsn(),
+        "lsn": request.view(partition).lsn(),
     })
 }

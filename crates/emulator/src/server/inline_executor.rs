@@ -1,25 +1,25 @@
-//! Answering the streams of an HTTP/2 connection where they arrive.
+//! An executor that polls a future once where it is given, and spawns it only if it is pending.
 //!
-//! A task for every stream costs more than a point read does, and wakes the connection once for every
-//! answer. Most answers are ready when they are asked for: they are given in the connection's own task,
-//! and go out together in one write. What has to wait gets a task of its own.
+//! hyper gives the executor a future for every HTTP/2 stream. A task for each costs more than a point read
+//! does, and wakes the connection once for every response. Most responses are ready at the first poll: they
+//! are made in the connection's own task, and many go out in one write.
 
 use std::pin::Pin;
 use std::task::{Context, Waker};
 
 use hyper::rt::Executor;
 
-/// Runs a future at once, and spawns it only if it has to wait.
+/// Polls a future inline, and spawns it only if it is pending.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct AtOnce;
+pub(super) struct InlineExecutor;
 
-impl<F> Executor<F> for AtOnce
+impl<F> Executor<F> for InlineExecutor
 where
     F: Future<Output = ()> + Send + 'static,
 {
     fn execute(&self, future: F) {
         let mut future: Pin<Box<F>> = Box::pin(future);
-        // Nobody is woken by this poll; a future that waits is polled again by the task it is given.
+        // No wakeup is lost by the no-op waker: a spawned task polls the future again at once, with its own.
         let mut context = Context::from_waker(Waker::noop());
         if future.as_mut().poll(&mut context).is_pending() {
             tokio::spawn(future);
@@ -40,7 +40,7 @@ mod tests {
     async fn what_is_ready_is_done_on_return() {
         let done = Arc::new(AtomicBool::new(false));
         let setter = Arc::clone(&done);
-        AtOnce.execute(async move { setter.store(true, Ordering::SeqCst) });
+        InlineExecutor.execute(async move { setter.store(true, Ordering::SeqCst) });
         assert!(done.load(Ordering::SeqCst));
     }
 
@@ -48,7 +48,7 @@ mod tests {
     async fn what_waits_is_finished_later() {
         let (release, released) = oneshot::channel::<()>();
         let (report, reported) = oneshot::channel();
-        AtOnce.execute(async move {
+        InlineExecutor.execute(async move {
             released.await.unwrap();
             report.send(()).unwrap();
         });

@@ -12,31 +12,31 @@ const NOW: Timestamp = Timestamp::from_millis(1_000);
 static WEST: RegionName = RegionName::from_static("West US");
 
 /// An upsert of the item `1` in partition range 2 of `db/c`, with a header `x-ms-version: 7`.
-fn upsert<'a>(headers: &'a mut HeaderMap) -> Facts<'a> {
+fn upsert<'a>(headers: &'a mut HeaderMap) -> RequestAttributes<'a> {
     headers.insert("x-ms-version", HeaderValue::from_static("7"));
-    Facts {
+    RequestAttributes {
         region: &WEST,
         operation: Operation::Upsert,
         resource: Some(ResourceType::Document),
-        container: Some("db/c".to_owned()),
+        container: Some(("db", "c")),
         range: Some("2".to_owned()),
         item: Some("1".to_owned()),
         headers,
     }
 }
 
-fn book(rule: FaultRule) -> RuleBook {
-    let mut book = RuleBook::default();
-    book.add(rule).unwrap();
-    book
+fn list(rule: FaultRule) -> RuleList {
+    let mut list = RuleList::default();
+    list.add(rule).unwrap();
+    list
 }
 
 /// Which of so many equal requests a rule takes effect on.
 fn hits_of(rule: FaultRule, requests: usize) -> Vec<usize> {
     let mut headers = HeaderMap::new();
-    let facts = upsert(&mut headers);
-    let mut book = book(rule);
-    (1..=requests).filter(|_| book.decide(&facts, NOW).is_some()).collect()
+    let attributes = upsert(&mut headers);
+    let mut list = list(rule);
+    (1..=requests).filter(|_| list.decide(&attributes, NOW).is_some()).collect()
 }
 
 fn header(name: &str, value: Option<&str>) -> Option<HeaderCondition> {
@@ -77,16 +77,16 @@ fn each_part_of_a_condition_holds_or_does_not() {
         ),
     ];
     let mut headers = HeaderMap::new();
-    let facts = upsert(&mut headers);
+    let attributes = upsert(&mut headers);
     for (condition, expected) in cases {
-        assert_eq!(holds(&condition, &facts), expected, "{condition:?}");
+        assert_eq!(holds(&condition, &attributes), expected, "{condition:?}");
     }
 }
 
 #[test]
 fn what_a_request_does_not_name_is_not_matched() {
     let headers = HeaderMap::new();
-    let probe = Facts {
+    let probe = RequestAttributes {
         region: &WEST,
         operation: Operation::Other,
         resource: None,
@@ -138,39 +138,40 @@ fn the_same_seed_draws_the_same_and_another_does_not() {
 #[test]
 fn a_rule_applies_from_its_start_until_its_end() {
     let mut headers = HeaderMap::new();
-    let facts = upsert(&mut headers);
+    let attributes = upsert(&mut headers);
     let rule = FaultRule {
         start: Some(NOW),
         end: Some(Timestamp::from_millis(1_010)),
         ..FaultRule::new(FaultEffect::Hang)
     };
-    let mut book = book(rule);
-    let at =
-        |book: &mut RuleBook, millis| book.decide(&facts, Timestamp::from_millis(millis)).is_some();
+    let mut list = list(rule);
+    let at = |list: &mut RuleList, millis| {
+        list.decide(&attributes, Timestamp::from_millis(millis)).is_some()
+    };
     assert_eq!(
-        [999, 1_000, 1_009, 1_010].map(|millis| at(&mut book, millis)),
+        [999, 1_000, 1_009, 1_010].map(|millis| at(&mut list, millis)),
         [false, true, true, false]
     );
-    assert_eq!(book.rules[0].matches, 2);
+    assert_eq!(list.rules[0].matches, 2);
 }
 
 #[test]
 fn the_first_rule_that_takes_effect_wins_and_all_count_their_matches() {
     let mut headers = HeaderMap::new();
-    let facts = upsert(&mut headers);
-    let mut book = RuleBook::default();
-    book.add(FaultRule { hit_limit: Some(1), ..FaultRule::new(FaultEffect::ResetAfter) }).unwrap();
-    book.add(FaultRule::new(FaultEffect::Hang)).unwrap();
-    assert_eq!(book.decide(&facts, NOW), Some(FaultEffect::ResetAfter));
-    assert_eq!(book.decide(&facts, NOW), Some(FaultEffect::Hang));
-    let counts: Vec<_> = book.rules.iter().map(|rule| (rule.matches, rule.hits)).collect();
+    let attributes = upsert(&mut headers);
+    let mut list = RuleList::default();
+    list.add(FaultRule { hit_limit: Some(1), ..FaultRule::new(FaultEffect::ResetAfter) }).unwrap();
+    list.add(FaultRule::new(FaultEffect::Hang)).unwrap();
+    assert_eq!(list.decide(&attributes, NOW), Some(FaultEffect::ResetAfter));
+    assert_eq!(list.decide(&attributes, NOW), Some(FaultEffect::Hang));
+    let counts: Vec<_> = list.rules.iter().map(|rule| (rule.matches, rule.hits)).collect();
     assert_eq!(counts, [(2, 1), (2, 1)]);
 }
 
 #[test]
 fn rules_have_names_and_go_by_them() {
-    let faults = Faults::default();
-    assert!(!faults.any());
+    let faults = FaultRegistry::default();
+    assert!(faults.is_empty());
     assert_eq!(faults.add(FaultRule::new(FaultEffect::Hang)).unwrap(), "fault-1");
     let named = FaultRule { name: "mine".to_owned(), ..FaultRule::new(FaultEffect::Hang) };
     assert_eq!(faults.add(named.clone()).unwrap(), "mine");
@@ -178,9 +179,9 @@ fn rules_have_names_and_go_by_them() {
     assert!(faults.remove("fault-1") && !faults.remove("fault-1"));
     let names: Vec<String> = faults.reports().into_iter().map(|report| report.rule.name).collect();
     assert_eq!(names, ["mine"]);
-    assert!(faults.any());
+    assert!(!faults.is_empty());
     assert_eq!(faults.clear(), 1);
-    assert!(!faults.any());
+    assert!(faults.is_empty());
 }
 
 #[test]
@@ -204,7 +205,7 @@ fn a_rule_that_means_nothing_is_refused_with_the_reason() {
         ),
     ];
     for (rule, reason) in cases {
-        let said = RuleBook::default().add(rule).unwrap_err().to_string();
+        let said = RuleList::default().add(rule).unwrap_err().to_string();
         assert!(said.contains(reason), "{said}");
     }
 }

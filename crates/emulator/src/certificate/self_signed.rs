@@ -1,6 +1,6 @@
 //! The certificate that the server shows: self-signed, for the names of this machine's loopback.
 //!
-//! A value and what can be done with it; where it is kept between runs is `certificate_files`' matter.
+//! A value and what can be done with it; where it is kept between runs is `files`' matter.
 //! The cryptography is passed explicitly and never installed for the process: another crate in it may
 //! have brought its own.
 
@@ -17,14 +17,16 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{RootCertStore, ServerConfig};
 use thiserror::Error;
 
-/// How long a certificate is valid: the longest time that no common client objects to.
+/// How long a certificate is valid: the longest that Apple's platforms accept, the strictest of the common
+/// clients for certificates that a user trusts by hand.
 const LIFETIME: Duration = Duration::from_secs(825 * DAY);
 
 /// A certificate with less than this left is replaced, so that it does not expire under a running
 /// emulator.
 const RENEWAL_MARGIN: Duration = Duration::from_secs(30 * DAY);
 
-/// How far the certificate's validity reaches back, for clocks that are behind.
+/// How far the certificate's validity reaches back, for clocks that are behind (clock skew between a
+/// container and its host).
 const BACKDATED: Duration = Duration::from_secs(DAY);
 
 const DAY: u64 = 24 * 60 * 60;
@@ -89,6 +91,7 @@ impl Certificate {
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
             .with_single_cert(vec![self.der()?], key)?;
+        // In the order of preference (RFC 7301).
         config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }

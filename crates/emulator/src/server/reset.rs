@@ -1,4 +1,4 @@
-//! Breaking a connection on purpose: with a reset, as a network would, not with a polite end.
+//! Resetting a connection on purpose: the client sees RST (`ECONNRESET`), as when a host fails, not FIN.
 
 use std::io;
 use std::pin::Pin;
@@ -10,25 +10,27 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-/// Ends one connection.
+/// Resets one connection.
 #[derive(Clone, Debug)]
-pub(super) struct Breaker {
+pub(super) struct ResetHandle {
     /// Cancelled when the connection is to end, by the server or by this.
     stop: CancellationToken,
-    broken: Arc<AtomicBool>,
+    is_reset: Arc<AtomicBool>,
 }
 
-impl Breaker {
+impl ResetHandle {
     /// For a connection of a server that stops with `stop`.
     pub(super) fn new(stop: &CancellationToken) -> Self {
-        Self { stop: stop.child_token(), broken: Arc::default() }
+        Self { stop: stop.child_token(), is_reset: Arc::default() }
     }
 
     /// Resets the connection and whatever else goes over it.
-    pub(super) fn reset(&self) -> Broken {
-        self.broken.store(true, Ordering::SeqCst);
+    pub(super) fn reset(&self) -> ConnectionReset {
+        // Release, before the cancellation: the connection's task is woken by the latter and must see the
+        // flag.
+        self.is_reset.store(true, Ordering::Release);
         self.stop.cancel();
-        Broken
+        ConnectionReset
     }
 
     /// Waits until the connection is to end.
@@ -36,33 +38,35 @@ impl Breaker {
         self.stop.cancelled().await;
     }
 
-    pub(super) fn is_broken(&self) -> bool {
-        self.broken.load(Ordering::SeqCst)
+    pub(super) fn is_reset(&self) -> bool {
+        // Acquire, paired with the Release of `reset`.
+        self.is_reset.load(Ordering::Acquire)
     }
 }
 
-/// Said instead of an answer on a connection that was broken on purpose.
+/// The error in place of a response on a connection that was reset on purpose.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the connection was broken by a fault rule")]
-pub(super) struct Broken;
+#[error("the connection was reset by a fault rule")]
+pub(super) struct ConnectionReset;
 
-/// A socket that is reset where its connection was broken, and closed otherwise.
+/// A socket that sends RST when it is dropped after a reset, and FIN otherwise.
 #[derive(Debug)]
 pub(super) struct Socket {
     stream: TcpStream,
-    breaker: Breaker,
+    reset: ResetHandle,
 }
 
 impl Socket {
-    pub(super) fn new(stream: TcpStream, breaker: Breaker) -> Self {
-        Self { stream, breaker }
+    pub(super) fn new(stream: TcpStream, reset: ResetHandle) -> Self {
+        Self { stream, reset }
     }
 }
 
 impl Drop for Socket {
     fn drop(&mut self) {
-        if self.breaker.is_broken() {
-            let _ = self.stream.set_zero_linger(); // A plain close is the next best way to break it.
+        if self.reset.is_reset() {
+            // SO_LINGER of zero: closing discards unsent data and sends RST.
+            let _ = self.stream.set_zero_linger(); // Where it fails, a FIN in mid-response has to do.
         }
     }
 }

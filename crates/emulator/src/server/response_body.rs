@@ -1,58 +1,55 @@
-//! The body of an answer: whole as a rule, or cut where the connection is to break in its middle.
+//! The body of a response: whole as a rule, or cut where the connection is to be reset in its middle.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::Sleep;
 
-use super::breaker::{Breaker, Broken};
+use super::limits::FLUSH_BEFORE_RESET;
+use super::reset::{ConnectionReset, ResetHandle};
 
-/// How long the part of a cut body has to get out before the connection breaks.
-const PART_ON_ITS_WAY: Duration = Duration::from_millis(20);
-
-/// The body of an answer.
-pub(super) enum AnswerBody {
+/// The body of a response.
+pub(super) enum ResponseBody {
     Whole(Full<Bytes>),
     Cut(Box<Cut>),
 }
 
-/// A body of which a part goes out before the connection breaks.
+/// A body of which a part is written before the connection is reset.
 pub(super) struct Cut {
     part: Option<Bytes>,
-    /// What the whole would have been.
+    /// The length of the whole: what `content-length` says.
     length: u64,
     pause: Pin<Box<Sleep>>,
-    breaker: Breaker,
+    reset: ResetHandle,
 }
 
-impl AnswerBody {
+impl ResponseBody {
     pub(super) fn whole(body: Bytes) -> Self {
         Self::Whole(Full::new(body))
     }
 
-    /// The first half of a body; then the connection breaks.
-    pub(super) fn cut(body: &Bytes, breaker: Breaker) -> Self {
+    /// The first half of a body; then the connection is reset.
+    pub(super) fn cut(body: &Bytes, reset: ResetHandle) -> Self {
         Self::Cut(Box::new(Cut {
             part: Some(body.slice(..body.len() / 2)),
             length: body.len() as u64,
-            pause: Box::pin(tokio::time::sleep(PART_ON_ITS_WAY)),
-            breaker,
+            pause: Box::pin(tokio::time::sleep(FLUSH_BEFORE_RESET)),
+            reset,
         }))
     }
 }
 
-impl Body for AnswerBody {
+impl Body for ResponseBody {
     type Data = Bytes;
-    type Error = Broken;
+    type Error = ConnectionReset;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Broken>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, ConnectionReset>>> {
         let cut = match &mut *self {
             Self::Whole(body) => {
                 let frame = Pin::new(body).poll_frame(context);
@@ -64,7 +61,7 @@ impl Body for AnswerBody {
             return Poll::Ready(Some(Ok(Frame::data(part))));
         }
         ready!(cut.pause.as_mut().poll(context));
-        Poll::Ready(Some(Err(cut.breaker.reset())))
+        Poll::Ready(Some(Err(cut.reset.reset())))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,0 +1,94 @@
+//! The asynchronous entry of an account: one endpoint, a request in, what its client sees out.
+//!
+//! The account itself is synchronous and returns what fault rules want of time and connections as a
+//! value; here delays and hangs are carried out with tokio's time, so a test on a paused clock skips
+//! them. The server puts sockets before an endpoint; a test can hand it requests directly.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Request;
+use sidereal_protocol::RegionName;
+use tokio_util::sync::CancellationToken;
+
+use crate::account::{Account, Disposition};
+use crate::outcome::ConnectionOutcome;
+
+/// One endpoint of an account: the global one, or that of a region.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use bytes::Bytes;
+/// use sidereal_emulator::{Account, AccountEndpoint, AccountOptions, ConnectionOutcome};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// let account = Arc::new(Account::new(AccountOptions::default()));
+/// let endpoint = AccountEndpoint::global(account);
+/// let request = http::Request::get("http://localhost/probe").body(Bytes::new()).unwrap();
+/// match endpoint.send(request).await {
+///     ConnectionOutcome::Response(response) => assert_eq!(response.status(), 200),
+///     broken => panic!("{broken:?}"),
+/// }
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AccountEndpoint {
+    account: Arc<Account>,
+    /// `None` is the global endpoint.
+    region: Option<RegionName>,
+    /// Ends requests that hang.
+    closed: CancellationToken,
+}
+
+impl AccountEndpoint {
+    /// The account's global endpoint.
+    #[must_use]
+    pub fn global(account: Arc<Account>) -> Self {
+        Self { account, region: None, closed: CancellationToken::new() }
+    }
+
+    /// The endpoint of one region. A region that the account does not have refuses connections.
+    #[must_use]
+    pub fn of_region(account: Arc<Account>, region: RegionName) -> Self {
+        Self { account, region: Some(region), closed: CancellationToken::new() }
+    }
+
+    /// The same endpoint, whose hanging requests end with a reset when `closed` is cancelled.
+    pub(crate) fn closed_by(self, closed: CancellationToken) -> Self {
+        Self { closed, ..self }
+    }
+
+    /// Sends a request and waits for what its client sees of it.
+    ///
+    /// Delays of fault rules pass on tokio's clock. A request that a rule lets hang stays pending until
+    /// the future is dropped, as a client would wait until its own timeout. Dropping the future during a
+    /// delay before processing leaves nothing done.
+    pub async fn send(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        match self.account.dispose(self.region.as_ref(), request) {
+            Disposition::Finished(outcome) => outcome,
+            // Boxed: every request's future would otherwise have the size of a timer in it.
+            delayed => Box::pin(self.carry_out(delayed)).await,
+        }
+    }
+
+    async fn carry_out(&self, disposition: Disposition) -> ConnectionOutcome {
+        match disposition {
+            Disposition::Finished(outcome) => outcome,
+            Disposition::DelayedBefore(wait, request) => {
+                tokio::time::sleep(wait).await;
+                self.account.process_delayed(self.region.as_ref(), *request)
+            }
+            Disposition::DelayedAfter(wait, response) => {
+                tokio::time::sleep(wait).await;
+                ConnectionOutcome::Response(response)
+            }
+            Disposition::Hanging => {
+                // Pending for ever, except behind a server that shuts down: it would wait for the request.
+                self.closed.cancelled().await;
+                ConnectionOutcome::Reset { processed: false }
+            }
+        }
+    }
+}

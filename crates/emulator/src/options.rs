@@ -1,0 +1,72 @@
+//! What an account is told to be, with every default.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use http::Uri;
+use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
+
+use crate::clock::{Clock, SystemClock};
+
+/// The key that the published emulator has; every SDK's documentation names it.
+const PUBLISHED_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// The most writes that a region may be behind under bounded staleness, as the service defaults it for
+/// accounts of several regions.
+const MAX_STALENESS: u64 = 100_000;
+
+/// What an account is told to be.
+#[derive(Clone, Debug)]
+pub struct AccountOptions {
+    /// The key that requests are signed with; the published emulator key by default.
+    pub key: AccountKey,
+    /// The account's consistency; session by default.
+    pub consistency: ConsistencyLevel,
+    /// Physical partitions of a new container; by its throughput where this is not set.
+    pub partitions: Option<u32>,
+    /// Whether requests beyond the provisioned throughput are refused with 429.
+    pub enforce_throughput: bool,
+    /// The account's regions; the first accepts writes.
+    pub regions: Vec<RegionName>,
+    /// The URLs that the account advertises for its regions, such as those of a proxy or of published
+    /// container ports. A region without one is advertised under the scheme and host that the client
+    /// used, on the region's own port.
+    pub advertised_urls: BTreeMap<RegionName, Uri>,
+    /// Whether every region accepts writes.
+    pub multi_write: bool,
+    /// How far behind a region's replicas are.
+    pub replication_delay: Duration,
+    /// Under bounded staleness, the most writes that a region may be behind.
+    pub max_staleness: u64,
+    /// Whether clients are told to move the writes of a failing partition by themselves.
+    pub partition_failover: bool,
+    /// Whether clients are told not to hedge across regions.
+    pub hedging_suppressed: bool,
+    /// Whether thin-client locations are listed to clients that ask for them. Nothing speaks there yet:
+    /// their probe answers 503, so clients stay on this gateway.
+    pub thin_client: bool,
+    /// Where the account gets its time from.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Default for AccountOptions {
+    fn default() -> Self {
+        Self {
+            key: AccountKey::from_base64(PUBLISHED_KEY).expect("the published key is base64"),
+            consistency: ConsistencyLevel::Session,
+            partitions: None,
+            enforce_throughput: false,
+            regions: vec![RegionName::from("South Central US")],
+            advertised_urls: BTreeMap::new(),
+            multi_write: false,
+            replication_delay: Duration::ZERO,
+            max_staleness: MAX_STALENESS,
+            partition_failover: false,
+            hedging_suppressed: false,
+            thin_client: false,
+            clock: Arc::new(SystemClock),
+        }
+    }
+}

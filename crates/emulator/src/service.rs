@@ -1,0 +1,221 @@
+//! Answering a request: probe, authorization, checks that every request passes, dispatch.
+//!
+//! The service knows neither fault rules nor counters; [`Account`](crate::Account) wraps them around it.
+
+use http::header;
+use sidereal_protocol::headers::names;
+use sidereal_protocol::{
+    AuthorizationError, AuthorizationToken, CosmosStatus, DATE_WINDOW, RequestPath, ResourceType,
+    check_date,
+};
+
+use crate::error::{Result, ServiceError};
+use crate::handlers::{
+    account, batch, change_feed, containers, databases, items, offers, partition_delete,
+    partition_ranges, query, query_plan,
+};
+use crate::operation::Operation;
+use crate::reply::{AGENT, Reply};
+use crate::request::ClassifiedRequest;
+use crate::state::AccountState;
+
+/// Answered without a signature: any answer means that the endpoint is alive.
+const PROBE: &str = "/probe";
+
+/// Where a client asks whether it may move to the thin client.
+const THIN_CLIENT_PROBE: &str = "/connectivity-probe";
+
+/// Answers a request.
+pub(crate) fn answer(account: &AccountState, request: &ClassifiedRequest) -> Reply {
+    route(account, request).unwrap_or_else(|error| error_reply(request, error))
+}
+
+/// An error as a response to this request.
+pub(crate) fn error_reply(request: &ClassifiedRequest, mut error: ServiceError) -> Reply {
+    // The service ends its messages so, and SDKs print them: the id finds the request in the logs.
+    let activity = request.activity_id.to_str().unwrap_or_default();
+    error.message.push_str(&format!("\r\nActivityId: {activity}, {AGENT}"));
+    error.into_reply()
+}
+
+fn route(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
+    if request.uri.path() == PROBE {
+        return Ok(Reply::empty(CosmosStatus::OK));
+    }
+    if request.uri.path() == THIN_CLIENT_PROBE && account.options.thin_client {
+        let message = "Nothing speaks the thin client's protocol here.";
+        return Err(ServiceError::new(CosmosStatus::SERVICE_UNAVAILABLE, message));
+    }
+    if request.topology.regions[request.region].removed {
+        return Err(ServiceError::region_removed());
+    }
+    let path = request.path()?;
+    authorize(account, request, path)?;
+    check_forwarding(request, path)?;
+    check_consistency(account, request)?;
+    check_known_values(request)?;
+    request.check_flags()?;
+    check_metadata_write(request, path)?;
+    dispatch(account, request, path)
+}
+
+/// Checks date, kind of token and signature.
+fn authorize(
+    account: &AccountState,
+    request: &ClassifiedRequest,
+    path: &RequestPath,
+) -> Result<()> {
+    let refuse =
+        |error: AuthorizationError| ServiceError::new(error.status(), authorization_message(error));
+    let header = request.typed().text(&header::AUTHORIZATION)?.unwrap_or_default();
+    let token = AuthorizationToken::from_header(header).map_err(refuse)?;
+    // `x-ms-date` goes before `date`, which browsers do not let scripts set.
+    let date = match request.typed().text(&names::DATE)? {
+        Some(date) => date,
+        None => request.typed().text(&header::DATE)?.unwrap_or_default(),
+    };
+    let AuthorizationToken::Key { signature } = token else {
+        return Err(ServiceError::new(
+            CosmosStatus::UNAUTHORIZED,
+            "The authorization token is not of the type 'master': this emulator accepts account keys only.",
+        ));
+    };
+    check_date(date, request.now.system_time(), DATE_WINDOW).map_err(refuse)?;
+    let link = path.signed_link();
+    let signed = path.signed(request.method(), &link, date);
+    account.options.key.verify(&signed, &signature).map_err(refuse)
+}
+
+/// The service's own words come first, for tools that look for them; what to check comes after.
+fn authorization_message(error: AuthorizationError) -> String {
+    match error {
+        AuthorizationError::WrongSignature => format!(
+            "The input authorization token can't serve the request. The wrong key is being used or the \
+             expected payload is not built as per the protocol: {error}."
+        ),
+        AuthorizationError::DateOutsideWindow => {
+            format!("The authorization token is not valid at the current time: {error}.")
+        }
+        other => format!("Required Header authorization is missing or invalid: {other}."),
+    }
+}
+
+/// The global endpoint answers reads of the account by itself, and forwards everything else to the write
+/// region, which may be offline. A request to an offline region's own endpoint does not get this far: its
+/// connection is refused.
+fn check_forwarding(request: &ClassifiedRequest, path: &RequestPath) -> Result<()> {
+    let region = &request.topology.regions[request.region];
+    if region.online || path.kind() == ResourceType::DatabaseAccount {
+        return Ok(());
+    }
+    let message = format!("The region that accepts writes, {}, cannot be reached.", region.name);
+    Err(ServiceError::new(CosmosStatus::SERVICE_UNAVAILABLE, message))
+}
+
+/// A request may ask for weaker consistency than the account's, never for stronger.
+fn check_consistency(account: &AccountState, request: &ClassifiedRequest) -> Result<()> {
+    let Some(asked) = request.typed().consistency_level()? else { return Ok(()) };
+    let offered = account.options.consistency;
+    if asked > offered {
+        return Err(ServiceError::bad_request(format!(
+            "ConsistencyLevel {asked} specified in the request is invalid when service is configured \
+             with consistency level {offered}. Ensure the request consistency level is not stronger \
+             than the service consistency level."
+        )));
+    }
+    Ok(())
+}
+
+/// Headers that change nothing here still have to hold a value that the service knows.
+fn check_known_values(request: &ClassifiedRequest) -> Result<()> {
+    let headers = request.typed();
+    headers.read_consistency_strategy()?;
+    headers.priority_level()?;
+    headers.throughput_bucket()?;
+    headers.indexing_directive()?;
+    Ok(())
+}
+
+/// Databases, containers and offers are written in the account's write region.
+fn check_metadata_write(request: &ClassifiedRequest, path: &RequestPath) -> Result<()> {
+    let reads = matches!(
+        request.operation(),
+        Operation::Read | Operation::ReadFeed | Operation::ChangeFeed | Operation::Query
+    );
+    let topology = &request.topology;
+    let accepted = topology.multi_write || request.region == topology.write_region(request.now);
+    if path.kind().is_metadata() && !reads && !accepted {
+        return Err(ServiceError::write_forbidden());
+    }
+    Ok(())
+}
+
+/// Sends an authorized request to its handler.
+fn dispatch(
+    account: &AccountState,
+    request: &ClassifiedRequest,
+    path: &RequestPath,
+) -> Result<Reply> {
+    use Operation as Op;
+    use ResourceType as Kind;
+
+    match (path.kind(), path.is_feed(), request.operation()) {
+        (Kind::DatabaseAccount, _, Op::Read) => account::read(account, request),
+
+        (Kind::Database, true, Op::ReadFeed) => databases::list(account, request),
+        (Kind::Database, true, Op::Query) => databases::query(account, request),
+        (Kind::Database, true, Op::Create) => databases::create(account, request),
+        (Kind::Database, false, Op::Read) => databases::read(account, request),
+        (Kind::Database, false, Op::Delete) => databases::delete(account, request),
+
+        (Kind::DocumentCollection, true, Op::ReadFeed) => containers::list(account, request),
+        (Kind::DocumentCollection, true, Op::Query) => containers::query(account, request),
+        (Kind::DocumentCollection, true, Op::Create) => containers::create(account, request),
+        (Kind::DocumentCollection, false, Op::Read) => containers::read(account, request),
+        (Kind::DocumentCollection, false, Op::Replace) => containers::replace(account, request),
+        (Kind::DocumentCollection, false, Op::Delete) => containers::delete(account, request),
+
+        (Kind::PartitionKeyRange, true, Op::ReadFeed | Op::ChangeFeed) => {
+            partition_ranges::list(request)
+        }
+        (Kind::PartitionKey, _, Op::Delete) => partition_delete::run(account, request),
+
+        (Kind::Document, true, Op::QueryPlan) => query_plan::answer(request),
+        (Kind::Document, true, Op::Query) => query::run(account, request),
+        (Kind::Document, true, Op::Batch) => batch::run(account, request),
+        (Kind::Document, true, Op::Create) => items::create(account, request),
+        (Kind::Document, true, Op::Upsert) => items::upsert(account, request),
+        (Kind::Document, true, Op::ChangeFeed) => change_feed::read(account, request),
+        (Kind::Document, true, Op::ReadFeed) => query::read_feed(account, request),
+        (Kind::Document, false, Op::Read) => items::read(account, request),
+        (Kind::Document, false, Op::Replace) => items::replace(account, request),
+        (Kind::Document, false, Op::Patch) => items::patch(account, request),
+        (Kind::Document, false, Op::Delete) => items::delete(account, request),
+
+        (Kind::Offer, true, Op::ReadFeed) => offers::list(account, request),
+        (Kind::Offer, true, Op::Query) => offers::query(account, request),
+        (Kind::Offer, false, Op::Read) => offers::read(account, request),
+        (Kind::Offer, false, Op::Replace) => offers::replace(account, request),
+
+        (kind, is_feed, _) if exists(kind, is_feed) => Err(ServiceError::method_not_allowed()),
+        (kind, ..) => Err(ServiceError::bad_request(format!(
+            "This emulator has no resources of the kind {}: databases, containers, items, partition \
+             ranges and offers are what it holds.",
+            kind.path_segment()
+        ))),
+    }
+}
+
+/// Whether some operation on this kind of resource is supported.
+fn exists(kind: ResourceType, is_feed: bool) -> bool {
+    match kind {
+        ResourceType::DatabaseAccount
+        | ResourceType::Database
+        | ResourceType::DocumentCollection
+        | ResourceType::Document
+        | ResourceType::Offer
+        | ResourceType::PartitionKey => true,
+        ResourceType::PartitionKeyRange => is_feed,
+        _ => false,
+    }
+}

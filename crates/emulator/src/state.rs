@@ -1,0 +1,129 @@
+//! What an account holds and what handlers need of it: options, catalog, topology, throughput.
+//!
+//! The innermost layer: nothing here knows fault rules, counters or the admin API, which act on an
+//! account from outside.
+
+use sidereal_protocol::{
+    ConsistencyLevel, CosmosStatus, PartitionKeyRangeId, PartitionSessionToken,
+};
+
+use crate::clock::Timestamp;
+use crate::error::{Result, ServiceError};
+use crate::options::AccountOptions;
+use crate::request::ClassifiedRequest;
+use crate::store::{Catalog, Container, Partition, ReplicaProgress, StalenessBound, WriteContext};
+use crate::topology::{SharedTopology, Topology};
+
+/// The state of an account.
+#[derive(Debug)]
+pub(crate) struct AccountState {
+    pub(crate) options: AccountOptions,
+    pub(crate) catalog: Catalog,
+    pub(crate) topology: SharedTopology,
+}
+
+impl AccountState {
+    /// An empty account.
+    pub(crate) fn new(options: AccountOptions) -> Self {
+        let mut topology = Topology::new(&options.regions, options.multi_write);
+        for region in &mut topology.regions {
+            region.replication.delay = options.replication_delay;
+            region.advertised_url =
+                options.advertised_urls.get(&region.name).map(|url| url.to_string().into());
+        }
+        Self { options, catalog: Catalog::default(), topology: SharedTopology::new(topology) }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.options.clock.now()
+    }
+
+    /// Refuses a request to a partition whose throughput is spent, if throughput is enforced.
+    pub(crate) fn admit(
+        &self,
+        container: &Container,
+        partition: &Partition,
+        now: Timestamp,
+    ) -> Result<()> {
+        if !self.options.enforce_throughput {
+            return Ok(());
+        }
+        let own = self.catalog.offer_of(container.rid);
+        let shared = || container.rid.database_rid().and_then(|rid| self.catalog.offer_of(rid));
+        let Some(offer) = own.or_else(shared) else { return Ok(()) };
+        // The service divides provisioned throughput evenly among physical partitions, so a hot partition
+        // is throttled while the container as a whole is not.
+        let units = f64::from(offer.throughput.ceiling()) / container.partitions().len() as f64;
+        partition.budget.admit(now, units).map_err(ServiceError::throttled)
+    }
+
+    /// Deducts a request's charge from the partition's throughput.
+    pub(crate) fn spend(&self, partition: &Partition, now: Timestamp, units: f64) {
+        if self.options.enforce_throughput {
+            partition.budget.spend(now, units);
+        }
+    }
+
+    /// Region, time and staleness bound of a write, if the region that it reached accepts writes of the
+    /// partition.
+    pub(crate) fn write_context<'a>(
+        &self,
+        request: &'a ClassifiedRequest,
+        partition: &Partition,
+    ) -> Result<WriteContext<'a>> {
+        // A client that does not allow tentative writes does not know of several write regions: the
+        // service refuses its writes everywhere but in the first one.
+        let tentative =
+            request.topology.multi_write && request.typed().allows_tentative_writes()?;
+        if !tentative && partition.write_region(&request.topology, request.now) != request.region {
+            return Err(ServiceError::write_forbidden());
+        }
+        let staleness = match self.options.consistency {
+            ConsistencyLevel::Strong => StalenessBound::Zero,
+            ConsistencyLevel::BoundedStaleness => {
+                StalenessBound::Entries(self.options.max_staleness)
+            }
+            _ => StalenessBound::Unbounded,
+        };
+        let ClassifiedRequest { region, topology, now, .. } = request;
+        Ok(WriteContext { region: *region, topology, now: *now, staleness })
+    }
+
+    /// Refuses a read whose session has seen more than the replica has (404/1002). Clients retry it in
+    /// another region.
+    pub(crate) fn check_session(
+        &self,
+        request: &ClassifiedRequest,
+        partition: &Partition,
+        progress: &ReplicaProgress,
+    ) -> Result<()> {
+        let Some(token) = request.typed().session_token()? else { return Ok(()) };
+        let level = request.typed().consistency_level()?.unwrap_or(self.options.consistency);
+        if level != ConsistencyLevel::Session {
+            return Ok(());
+        }
+        let behind = |token: &PartitionSessionToken| {
+            let truncated =
+                version_of(token).is_some_and(|version| version < request.topology.version);
+            !truncated && !progress.covers(token)
+        };
+        // After a split or merge a client still has the tokens of the parents, which bound the child's.
+        let parents = partition.parents.iter().map(PartitionKeyRangeId::as_str);
+        match token.inherited(partition.id.as_str(), parents) {
+            Some(token) if behind(&token) => Err(ServiceError::new(
+                CosmosStatus::READ_SESSION_NOT_AVAILABLE,
+                "The read session is not available for the input session token.",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// A token of an earlier version may name entries that a forced failover truncated. They never arrive, so
+/// such a token does not hold a read up.
+fn version_of(token: &PartitionSessionToken) -> Option<i64> {
+    match token {
+        PartitionSessionToken::Vector(vector) => Some(vector.version()),
+        PartitionSessionToken::Simple { .. } => None,
+    }
+}
