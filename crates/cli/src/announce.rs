@@ -1,17 +1,15 @@
 //! Saying where the emulator is: one line of JSON for programs, a short page for people.
 
-use std::io::{self, Write};
-
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::RegionName;
 
+use crate::output::{self, OutputError};
+
 /// Prints where the emulator is and how to connect to it.
-pub(crate) fn print(emulator: &Emulator, as_json: bool) -> io::Result<()> {
+pub(crate) fn print(emulator: &Emulator, as_json: bool) -> Result<(), OutputError> {
     let text = if as_json { format!("{}\n", facts(emulator)) } else { page(emulator) };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    output::print(&text)
 }
 
 fn facts(emulator: &Emulator) -> Value {

@@ -11,6 +11,7 @@ use tokio::runtime::Builder;
 
 use crate::announce;
 use crate::arguments::EmulatorArguments;
+use crate::output::OutputError;
 
 /// Why the emulator did not run.
 #[derive(Debug, Error)]
@@ -24,6 +25,8 @@ pub(crate) enum RunError {
     NoStateDirectory,
     #[error("--key: {0}")]
     Key(sidereal_protocol::Error),
+    #[error("the emulator cannot say where it is")]
+    Output(#[from] OutputError),
     #[error("the system refuses what the emulator needs to run")]
     System(#[from] io::Error),
 }

@@ -6,6 +6,7 @@ mod announce;
 mod arguments;
 mod chaos;
 mod emulator;
+mod output;
 
 use std::error::Error;
 use std::process::ExitCode;
@@ -21,20 +22,6 @@ fn main() -> ExitCode {
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("error: {}", with_causes(&*error));
-            ExitCode::FAILURE
-        }
+        Err(error) => output::report(&*error),
     }
-}
-
-/// An error and what caused it, as one line.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(&format!("\n  because: {error}"));
-        cause = error.source();
-    }
-    text
 }

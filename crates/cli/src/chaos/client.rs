@@ -5,22 +5,21 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use bytes::Bytes;
+use http::header::HOST;
 use http::{Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use serde_json::Value;
+use sidereal_emulator::{ADMIN_KEY_HEADER, ADMIN_PATH_PREFIX};
 use sidereal_protocol::AccountKey;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::ChaosError;
 
-/// No answer of the admin API takes longer.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What every path of the admin API begins with.
-const PREFIX: &str = "/_sidereal/";
+/// No response of the admin API takes longer.
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Host and port of an emulator.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,9 +63,9 @@ pub(super) async fn send(
     key: &AccountKey,
     call: Call,
 ) -> Result<Value, ChaosError> {
-    let silent = |_| ChaosError::Silent { address: endpoint.to_string() };
+    let timed_out = |_| ChaosError::TimedOut { address: endpoint.to_string() };
     let (status, body) =
-        timeout(PATIENCE, exchange(endpoint, key, call)).await.map_err(silent)??;
+        timeout(TIMEOUT, exchange(endpoint, key, call)).await.map_err(timed_out)??;
     let body: Option<Value> = serde_json::from_slice(&body).ok();
     let not_an_emulator = || ChaosError::NotAnEmulator { address: endpoint.to_string() };
     match (status, body) {
@@ -94,15 +93,15 @@ async fn exchange(
     let body = call.body.map(|body| body.to_string()).unwrap_or_default();
     let request = Request::builder()
         .method(call.method)
-        .uri(format!("{PREFIX}{}", call.path))
-        .header("host", authority)
-        .header("x-sidereal-key", key.expose_secret())
+        .uri(format!("{ADMIN_PATH_PREFIX}{}", call.path))
+        .header(HOST, authority)
+        .header(ADMIN_KEY_HEADER, key.expose_secret())
         .header("content-type", "application/json")
         .body(Full::new(Bytes::from(body)))
         .expect("the path is encoded, and keys and addresses are header values");
     let (parts, body) = sender.send_request(request).await?.into_parts();
     let body = body.collect().await?.to_bytes();
-    driver.abort();
+    driver.abort(); // Keep-alive would hold the connection open for nothing.
     Ok((parts.status, body))
 }
 

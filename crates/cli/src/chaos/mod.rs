@@ -8,7 +8,7 @@ mod client;
 mod fault;
 mod tables;
 
-use std::io::{self, Write};
+use std::io;
 
 use clap::Args;
 use sidereal_emulator::AccountOptions;
@@ -17,6 +17,8 @@ use thiserror::Error;
 
 pub(crate) use action::Action;
 use client::Endpoint;
+
+use crate::output::{self, OutputError};
 
 /// Where an emulator answers if nobody says otherwise.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
@@ -57,9 +59,9 @@ pub(crate) enum ChaosError {
     )]
     Connect { address: String, source: io::Error },
     #[error("the emulator at {address} does not answer: see whether it still runs")]
-    Silent { address: String },
-    #[error("the connection to the emulator broke")]
-    Broken(#[from] hyper::Error),
+    TimedOut { address: String },
+    #[error("the connection to the emulator failed")]
+    Connection(#[from] hyper::Error),
     #[error("--key: {0}")]
     Key(sidereal_protocol::Error),
     #[error("the emulator has another key: give it with --key")]
@@ -68,6 +70,8 @@ pub(crate) enum ChaosError {
     Refused(String),
     #[error("what answers at {address} is not an emulator with an admin API: check --endpoint")]
     NotAnEmulator { address: String },
+    #[error("the answer cannot be printed")]
+    Output(#[from] OutputError),
     #[error("the system refuses what the command needs to run")]
     System(#[from] io::Error),
 }
@@ -89,7 +93,5 @@ pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
     })?;
     let text =
         if arguments.json { format!("{answer}\n") } else { arguments.action.describe(&answer) };
-    let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    Ok(out.flush()?)
+    Ok(output::print(&text)?)
 }

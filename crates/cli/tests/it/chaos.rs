@@ -156,3 +156,21 @@ fn failures_are_sentences_that_say_what_to_change() {
     let nobody = emulator.refuses(&["regions", "--endpoint", "http://127.0.0.1:1"]);
     assert!(nobody.contains("sidereal emulator") && nobody.contains("--endpoint"), "{nobody}");
 }
+
+/// `sidereal chaos counters | head -1` used to end with an error about a broken pipe.
+#[cfg(unix)]
+#[test]
+fn a_reader_that_closes_the_pipe_ends_the_command_quietly() {
+    let emulator = Emulator::start(&[]);
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidereal"))
+        .args(["chaos", "--endpoint", &emulator.endpoint, "regions"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // Closed before anything is written, so that the first write fails whatever its size.
+    drop(command.stdout.take());
+    let Output { status, stderr, .. } = command.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(stderr).unwrap(), "");
+    assert_eq!(status.code(), Some(141), "as a shell reports SIGPIPE");
+}

@@ -163,3 +163,18 @@ fn a_port_in_use_is_named_with_the_way_out() {
     assert!(said.contains(&format!("port {port} is in use")), "{said}");
     assert!(said.contains("--port 0"), "{said}");
 }
+
+#[cfg(unix)]
+#[test]
+fn an_emulator_that_cannot_say_where_it_is_ends_quietly() {
+    let directory = Directory::new();
+    let mut command = sidereal(&directory.0, &["--port", "0", "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(command.stdout.take());
+    let Output { status, stderr, .. } = command.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8(stderr).unwrap(), "");
+    assert_eq!(status.code(), Some(141), "as a shell reports SIGPIPE");
+}
