@@ -45,7 +45,7 @@ pub(crate) fn load_or_create(
     }
     let certificate = Certificate::generate(now)?;
     // The key first: a crash in between leaves a pair that does not match, which the next start replaces.
-    replace(&directory.join(KEY_FILE), certificate.key_pem(), 0o600)?;
+    replace(&directory.join(KEY_FILE), certificate.key_pem().expose_secret(), 0o600)?;
     replace(&path, certificate.pem(), 0o644)?;
     Ok(StoredCertificate { certificate, path })
 }
@@ -53,7 +53,7 @@ pub(crate) fn load_or_create(
 fn load(directory: &Path) -> Option<Certificate> {
     let pem = fs::read_to_string(directory.join(CERTIFICATE_FILE)).ok()?;
     let key_pem = fs::read_to_string(directory.join(KEY_FILE)).ok()?;
-    Some(Certificate::from_pem(pem, key_pem))
+    Some(Certificate::from_pem(pem, key_pem.into()))
 }
 
 /// Replaces a file atomically: written beside it under another name, with its mode from the start, then

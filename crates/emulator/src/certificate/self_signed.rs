@@ -15,6 +15,7 @@ use rustls::crypto::{CryptoProvider, ring};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::{RootCertStore, ServerConfig};
+use sidereal_protocol::Secret;
 use thiserror::Error;
 
 /// How long a certificate is valid: the longest that Apple's platforms accept, the strictest of the common
@@ -37,7 +38,7 @@ const LOCALHOST: &str = "localhost";
 #[derive(Debug)]
 pub(crate) struct Certificate {
     pem: String,
-    key_pem: String,
+    key_pem: Secret,
 }
 
 /// Why a certificate cannot be made or used.
@@ -66,11 +67,11 @@ impl Certificate {
         params.not_after = (now + LIFETIME).into();
         let key = KeyPair::generate()?;
         let certificate = params.self_signed(&key)?;
-        Ok(Self { pem: certificate.pem(), key_pem: key.serialize_pem() })
+        Ok(Self { pem: certificate.pem(), key_pem: key.serialize_pem().into() })
     }
 
     /// Takes a certificate and key that were kept.
-    pub(crate) fn from_pem(pem: String, key_pem: String) -> Self {
+    pub(crate) fn from_pem(pem: String, key_pem: Secret) -> Self {
         Self { pem, key_pem }
     }
 
@@ -80,13 +81,13 @@ impl Certificate {
     }
 
     /// The private key; it never leaves the machine.
-    pub(crate) fn key_pem(&self) -> &str {
+    pub(crate) fn key_pem(&self) -> &Secret {
         &self.key_pem
     }
 
     /// What a server that shows this certificate is configured with: HTTP/2 preferred, then HTTP/1.1.
     pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
-        let key = PrivateKeyDer::from_pem_slice(self.key_pem.as_bytes())?;
+        let key = PrivateKeyDer::from_pem_slice(self.key_pem.expose_secret().as_bytes())?;
         let mut config = ServerConfig::builder_with_provider(provider())
             .with_safe_default_protocol_versions()?
             .with_no_client_auth()
@@ -159,6 +160,6 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["example.com".to_owned()]).unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        assert!(!Certificate::from_pem(pem, key.serialize_pem()).is_good(SystemTime::now()));
+        assert!(!Certificate::from_pem(pem, key.serialize_pem().into()).is_good(SystemTime::now()));
     }
 }

@@ -42,15 +42,15 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 
 /// `POST …/docs`.
 pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
-    // There is nothing to compare conditions with; malformed ones are refused all the same.
-    request.conditions()?;
-    write_draft(account, request, |transaction, draft| transaction.create(draft))
+    // Nothing exists that conditions could be compared with.
+    write_draft(account, request, |transaction, draft, _conditions| transaction.create(draft))
 }
 
 /// `POST …/docs` with `x-ms-documentdb-is-upsert`.
 pub(crate) fn upsert(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
-    let conditions = request.conditions()?;
-    write_draft(account, request, |transaction, draft| transaction.upsert(draft, &conditions))
+    write_draft(account, request, |transaction, draft, conditions| {
+        transaction.upsert(draft, &conditions)
+    })
 }
 
 /// `PUT …/docs/{id}`.
@@ -167,13 +167,14 @@ fn item_id(request: &ClassifiedRequest, container: &Container) -> Result<Arc<str
 fn write_draft(
     account: &AccountState,
     request: &ClassifiedRequest,
-    decide: impl FnOnce(&mut Transaction<'_>, ItemDraft) -> Result<Written, Refusal>,
+    decide: impl FnOnce(&mut Transaction<'_>, ItemDraft, WriteCondition) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
     let container = request.intended_container()?;
     let key = request.partition_key()?;
     let draft = draft_of(&container.definition(), request.json()?, key.as_ref())?;
+    let conditions = request.conditions()?;
     let name = draft.name();
-    write(account, request, container, &name, |transaction| decide(transaction, draft))
+    write(account, request, container, &name, |transaction| decide(transaction, draft, conditions))
 }
 
 /// Patches an item within a transaction.
