@@ -1,11 +1,12 @@
 //! What the command line may say; the comments are the help that people read.
 
+use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
-use sidereal_protocol::{ConsistencyLevel, RegionName};
+use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
 
 use crate::chaos::ChaosArguments;
 
@@ -31,7 +32,7 @@ pub(crate) enum Command {
     Chaos(ChaosArguments),
 }
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub(crate) struct EmulatorArguments {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long, default_value_t = DEFAULT_PORT)]
@@ -74,9 +75,9 @@ pub(crate) struct EmulatorArguments {
     pub(crate) consistency: ConsistencyLevel,
 
     /// Key of the account, base64 [default: the key that the published emulator has].
-    // Read later: a message about a malformed argument would repeat it.
-    #[arg(long)]
-    pub(crate) key: Option<String>,
+    // Decoded later: clap's message about a malformed value would repeat it.
+    #[arg(long, value_parser = secret)]
+    pub(crate) key: Option<Secret>,
 
     /// Answer 429 to requests beyond a container's provisioned throughput.
     #[arg(long)]
@@ -91,13 +92,9 @@ pub(crate) struct EmulatorArguments {
     pub(crate) json: bool,
 }
 
-impl std::fmt::Debug for EmulatorArguments {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("EmulatorArguments")
-            .field("port", &self.port)
-            .finish_non_exhaustive()
-    }
+/// Takes any text: nothing about a secret may end up in a message.
+pub(crate) fn secret(text: &str) -> Result<Secret, Infallible> {
+    Ok(Secret::from(text))
 }
 
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
@@ -113,5 +110,14 @@ mod tests {
     #[test]
     fn the_declaration_of_the_arguments_holds_together() {
         Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_key_is_not_printed_with_the_arguments() {
+        for command in [&["emulator"][..], &["chaos", "regions"]] {
+            let line = [&["sidereal"], command, &["--key", "c2VjcmV0"]].concat();
+            let printed = format!("{:?}", Arguments::try_parse_from(line).unwrap());
+            assert!(printed.contains("[REDACTED]") && !printed.contains("c2VjcmV0"), "{printed}");
+        }
     }
 }

@@ -64,7 +64,7 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         builder = builder.partitions(partitions);
     }
     if let Some(key) = &arguments.key {
-        builder = builder.key(AccountKey::from_base64(key).map_err(RunError::Key)?);
+        builder = builder.key(AccountKey::from_base64(key.expose_secret()).map_err(RunError::Key)?);
     }
     Ok(builder.start().await?)
 }

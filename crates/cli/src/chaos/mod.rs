@@ -12,27 +12,28 @@ use std::io;
 
 use clap::Args;
 use sidereal_emulator::AccountOptions;
-use sidereal_protocol::AccountKey;
+use sidereal_protocol::{AccountKey, Secret};
 use thiserror::Error;
 
 pub(crate) use action::Action;
 use client::Endpoint;
 
+use crate::arguments::secret;
 use crate::output::{self, OutputError};
 
 /// Where an emulator answers if nobody says otherwise.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
 
-#[derive(Args)]
+#[derive(Args, Debug)]
 pub(crate) struct ChaosArguments {
     /// Address of the running emulator, without TLS.
     #[arg(long, global = true, value_name = "URL", default_value = DEFAULT_ENDPOINT)]
     endpoint: Endpoint,
 
     /// Key of the account, base64 [default: the key that the published emulator has].
-    // Read later: a message about a malformed argument would repeat it.
-    #[arg(long, global = true)]
-    key: Option<String>,
+    // Decoded later: clap's message about a malformed value would repeat it.
+    #[arg(long, global = true, value_parser = secret)]
+    key: Option<Secret>,
 
     /// Print the answer as one line of JSON.
     #[arg(long, global = true)]
@@ -40,15 +41,6 @@ pub(crate) struct ChaosArguments {
 
     #[command(subcommand)]
     action: Action,
-}
-
-impl std::fmt::Debug for ChaosArguments {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter
-            .debug_struct("ChaosArguments")
-            .field("action", &self.action)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Why nothing was done; the text says what to change.
@@ -80,7 +72,7 @@ pub(crate) enum ChaosError {
 pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let key = match &arguments.key {
-        Some(key) => AccountKey::from_base64(key).map_err(ChaosError::Key)?,
+        Some(key) => AccountKey::from_base64(key.expose_secret()).map_err(ChaosError::Key)?,
         None => AccountOptions::default().key,
     };
     let answer = runtime.block_on(async {
