@@ -1,6 +1,6 @@
 //! What holds for the account of `sidereal-emulator`, whatever requests it is given.
 //!
-//! It never panics, it never answers with a fault of its own, and every error has a code and a
+//! It never panics, it never answers with a server error, and every error has a code and a
 //! message. An input is a list of requests in a plain form: `METHOD /path`, header lines, an empty line,
 //! a body, and `---` between two of them. Each is signed, so that it gets past authorization.
 
@@ -13,8 +13,8 @@ use serde_json::Value;
 use sidereal_emulator::{Account, AccountOptions, ManualClock, Timestamp};
 use sidereal_protocol::{HttpDate, RequestPath};
 
-/// Requests of one input.
-const MOST_REQUESTS: usize = 8;
+/// Requests of one input, so that a long one does not slow the fuzzer down.
+const MAX_REQUESTS: usize = 8;
 
 /// A moment at which all requests happen.
 const NOW: Timestamp = Timestamp::from_millis(1_700_000_000_000);
@@ -37,7 +37,7 @@ pub fn handle(data: &[u8]) {
     ] {
         send(&account, prepared);
     }
-    for request in text.split("\n---\n").take(MOST_REQUESTS) {
+    for request in text.split("\n---\n").take(MAX_REQUESTS) {
         send(&account, request);
     }
 }
@@ -83,7 +83,7 @@ fn sign(account: &Account, method: &Method, request: &mut Request<Bytes>) {
 
 fn check(response: &Response<Bytes>) {
     let status = response.status().as_u16();
-    assert!((200..500).contains(&status), "the account's own fault: {status}");
+    assert!((200..500).contains(&status), "a server error: {status}");
     assert!(response.headers().contains_key("x-ms-request-charge"));
     if status >= 400 {
         let body: Value = serde_json::from_slice(response.body()).expect("an error is JSON");

@@ -1,4 +1,4 @@
-//! Saying where the emulator is: one line of JSON for programs, a short page for people.
+//! What `sidereal emulator` prints when it is ready: a line of JSON for programs, a short page for people.
 
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;

@@ -1,4 +1,4 @@
-//! What the command line may say; the comments are the help that people read.
+//! The command line: clap makes its help from the doc comments here.
 
 use std::convert::Infallible;
 use std::net::{IpAddr, Ipv4Addr};

@@ -37,7 +37,8 @@ pub(crate) fn run(arguments: EmulatorArguments) -> Result<(), RunError> {
 }
 
 async fn serve(arguments: EmulatorArguments) -> Result<(), RunError> {
-    // Before anything is printed: whoever reads the first line may send the signal at once.
+    // Before anything is printed: whoever reads the first line may send a signal, and without a handler its
+    // default action would end the process without a graceful shutdown.
     let mut signals = Signals::listen()?;
     let emulator = start(&arguments).await?;
     announce::print(&emulator, arguments.json)?;
@@ -71,9 +72,11 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
 
 /// Where this user's programs keep what outlives a run.
 fn state_directory() -> Option<PathBuf> {
+    // An empty variable counts as unset (XDG Base Directory Specification).
     let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let state = variable("XDG_STATE_HOME")
         .or_else(|| variable("HOME").map(|home| home.join(".local").join("state")))
+        // Windows sets neither of the two.
         .or_else(|| variable("LOCALAPPDATA"));
     state.map(|directory| directory.join("sidereal"))
 }

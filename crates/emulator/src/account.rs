@@ -245,7 +245,7 @@ impl Account {
                 ConnectionOutcome::Reset { processed: false }
             }
             FaultEffect::ResetAfter => {
-                let _ = self.process(&request); // The rule is that nobody hears of it.
+                let _ = self.process(&request); // The rule is that the response is lost.
                 ConnectionOutcome::Reset { processed: true }
             }
             FaultEffect::ResetMidBody => {

@@ -30,7 +30,7 @@ const QUERY_LOOK: f64 = 0.02;
 /// Per KiB a query gives back.
 const QUERY_KIBIBYTE: f64 = 0.05;
 
-/// An answer without data: a refused or conditional operation, a metadata read, an empty feed page.
+/// A response without data: a refused or conditional operation, a metadata read, an empty feed page.
 pub(crate) const MINIMUM: f64 = 1.0;
 /// Creating, replacing or deleting a database or container.
 pub(crate) const METADATA_WRITE: f64 = 4.95;

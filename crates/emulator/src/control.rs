@@ -298,7 +298,7 @@ impl Account {
         Ok(())
     }
 
-    /// Tells clients on which port a region answers.
+    /// Sets the port that a region is advertised on.
     pub(crate) fn set_port(&self, region: &RegionName, port: u16) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
         self.state().topology.change(|topology| topology.regions[region].port = Some(port));

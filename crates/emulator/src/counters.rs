@@ -34,9 +34,9 @@ pub struct CounterRow {
     pub container: Option<String>,
     /// The partition range that answered, or that they were addressed to.
     pub range: Option<String>,
-    /// The status of the answer; 0 where a fault kept a request from being worked on and answered.
+    /// The status of the response; 0 where a fault rule kept a request from being processed.
     pub status: u16,
-    /// The sub-status of the answer.
+    /// The sub-status of the response.
     pub sub_status: u32,
     /// How many there were.
     pub requests: u64,
@@ -44,7 +44,7 @@ pub struct CounterRow {
     pub charge: f64,
     /// The sizes of their bodies, headers aside.
     pub request_bytes: u64,
-    /// The sizes of their answers' bodies.
+    /// The sizes of their responses' bodies.
     pub response_bytes: u64,
 }
 

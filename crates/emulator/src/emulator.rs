@@ -1,4 +1,4 @@
-//! The emulator: an account behind a socket, started from Rust.
+//! The emulator: an account behind sockets, started from Rust.
 //!
 //! ```
 //! # async fn start() -> Result<(), sidereal_emulator::StartError> {
@@ -36,7 +36,7 @@ use crate::server::{Handler, Limits, Server, ServerSetup};
 /// thousand are created in milliseconds.
 const MAX_PARTITIONS: u32 = 1000;
 
-/// An account that answers on a port of its own.
+/// An account behind sockets: a global listener, and one per region where there are several.
 ///
 /// It runs on the runtime it was started on. Dropping it closes the port and every connection at once;
 /// [`shutdown`](Self::shutdown) lets the requests in flight finish first.
@@ -278,6 +278,7 @@ impl EmulatorBuilder {
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
         let account = Arc::new(Account::new(self.options));
+        // The regions' listeners first: their ports are in the account before a client can read it.
         let listeners = RegionListeners::start(&account, self.address.ip(), &tls, self.limits)
             .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
         let listeners = Arc::new(listeners);

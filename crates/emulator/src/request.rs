@@ -60,6 +60,7 @@ impl ClassifiedRequest {
                 Ok(operation) => (operation, None),
                 Err(error) => (Operation::Other, Some(error)),
             };
+        // Looked up once: authorization, handler, fault rules and counters share the `Arc`.
         let container = path.as_ref().ok().and_then(|path| catalog.container(path.link()));
         let activity_id = activity_id_of(&parts.headers);
         let Arrival { now, region, topology } = arrival;

@@ -46,6 +46,7 @@ fn route(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
         let message = "Nothing speaks the thin client's protocol here.";
         return Err(ServiceError::new(CosmosStatus::SERVICE_UNAVAILABLE, message));
     }
+    // Before authorization: a region that was removed has no account to authorize against.
     if request.topology.regions[request.region].removed {
         return Err(ServiceError::region_removed());
     }
@@ -80,9 +81,11 @@ fn authorize(
             "The authorization token is not of the type 'master': this emulator accepts account keys only.",
         ));
     };
+    // Limits replay: a signature is valid for the window around its date.
     check_date(date, request.now.system_time(), DATE_WINDOW).map_err(refuse)?;
     let link = path.signed_link();
     let signed = path.signed(request.method(), &link, date);
+    // Compared in constant time: no timing side channel.
     account.options.key.verify(&signed, &signature).map_err(refuse)
 }
 

@@ -131,6 +131,7 @@ impl Topology {
         overlap: Duration,
     ) {
         let from = self.write_region(now);
+        // It accepts writes already: nothing has to move.
         if from == to {
             return;
         }

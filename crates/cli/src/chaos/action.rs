@@ -1,4 +1,4 @@
-//! The actions of `sidereal chaos`: what each sends, and what it says when that is done.
+//! The actions of `sidereal chaos`: the requests that each sends, and how its result is described.
 
 use std::time::Duration;
 
@@ -222,6 +222,7 @@ fn of_region(region: &RegionName, action: &str) -> String {
 }
 
 fn encoded(text: &str) -> String {
+    // Encodes slashes too: a name is one segment of the path.
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 

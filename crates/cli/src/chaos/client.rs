@@ -31,6 +31,7 @@ impl FromStr for Endpoint {
     fn from_str(text: &str) -> Result<Self, String> {
         let uri: Option<Uri> = text.parse().ok();
         let authority = uri.as_ref().and_then(Uri::authority).map(ToString::to_string);
+        // The emulator's port is never HTTP's default one, so an address without a port is a slip.
         let authority = authority.filter(|authority| authority.rsplit_once(':').is_some());
         match (uri.as_ref().and_then(Uri::scheme_str), authority) {
             (Some("http"), Some(authority)) => Ok(Self(authority)),

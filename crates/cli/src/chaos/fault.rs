@@ -16,7 +16,7 @@ use crate::arguments::duration;
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("effect").required(true)))]
 pub(crate) struct FaultArguments {
-    /// Name of the rule [default: one is made up].
+    /// Name of the rule [default: one is generated].
     #[arg(long, default_value = "", hide_default_value = true)]
     name: String,
 
@@ -55,7 +55,7 @@ pub(crate) struct FaultArguments {
     /// How likely a match takes effect, from 0 to 1.
     #[arg(long, help_heading = "Limits", default_value_t = 1.0)]
     probability: f64,
-    /// Where the draws begin; the same seed gives the same draws.
+    /// Seed of the random numbers; the same seed gives the same hits.
     #[arg(long, help_heading = "Limits", default_value_t = 0)]
     seed: u64,
     /// How often the rule takes effect at most.

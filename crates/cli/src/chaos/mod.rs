@@ -1,4 +1,4 @@
-//! `sidereal chaos`: does something to a running emulator, through its admin API.
+//! `sidereal chaos`: controls a running emulator through its admin API.
 //!
 //! An action on the command line is one request and one way to print the answer; what the request does
 //! is the emulator's matter.
@@ -21,7 +21,7 @@ use client::Endpoint;
 use crate::arguments::secret;
 use crate::output::{self, OutputError};
 
-/// Where an emulator answers if nobody says otherwise.
+/// Where `sidereal emulator` listens by default.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
 
 #[derive(Args, Debug)]
@@ -43,7 +43,7 @@ pub(crate) struct ChaosArguments {
     action: Action,
 }
 
-/// Why nothing was done; the text says what to change.
+/// Why an action failed; the text says what to change.
 #[derive(Debug, Error)]
 pub(crate) enum ChaosError {
     #[error(
@@ -70,6 +70,7 @@ pub(crate) enum ChaosError {
 
 /// Does what the arguments ask for and prints what came of it.
 pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
+    // One request after the other: one thread is enough, and starts faster than a pool.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let key = match &arguments.key {
         Some(key) => AccountKey::from_base64(key.expose_secret()).map_err(ChaosError::Key)?,
@@ -79,6 +80,7 @@ pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
         let mut answer = None;
         for call in arguments.action.calls() {
             let answered = client::send(&arguments.endpoint, &key, call).await?;
+            // Counters are read before they are reset: the first response is what is printed.
             answer.get_or_insert(answered);
         }
         Ok::<_, ChaosError>(answer.unwrap_or_default())

@@ -6,6 +6,7 @@ use sidereal_protocol::RegionName;
 /// A table with its columns aligned: numbers to the right, the rest to the left.
 fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
     let widths: [usize; N] = std::array::from_fn(|column| {
+        // Characters, not bytes: ids may be any Unicode text.
         let cells = rows.iter().map(|row| row[column].chars().count());
         cells.chain([heads[column].len()]).max().unwrap_or_default()
     });

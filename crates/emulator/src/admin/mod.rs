@@ -1,6 +1,6 @@
 //! The admin API: what can be done to a running account, over HTTP.
 //!
-//! Everything lives under one path prefix of the global endpoint, takes and gives JSON, and asks for the
+//! Everything is under one path prefix of the global endpoint, takes and returns JSON, and asks for the
 //! account key in a header. The key itself is sent, not a signature: the API is for a terminal on the
 //! same machine, and a header that no browser sends by itself keeps web pages out. What the routes do is
 //! in the account's own methods; here they are only named.

@@ -34,6 +34,7 @@ impl Admin {
         let parts: Vec<Cow<'_, str>> = path
             .trim_end_matches('/')
             .split('/')
+            // Decoded after the split: an encoded slash stays within its segment.
             .map(|part| percent_decode_str(part).decode_utf8_lossy())
             .collect();
         let parts: Vec<&str> = parts.iter().map(|part| &**part).collect();

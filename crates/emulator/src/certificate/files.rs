@@ -60,6 +60,7 @@ fn load(directory: &Path) -> Option<Certificate> {
 /// renamed. A reader sees the old file or the new one.
 fn replace(path: &Path, text: &str, mode: u32) -> io::Result<()> {
     let beside = path.with_extension("new");
+    // Left over from a crash; `create_new` below refuses an existing file, or a link planted in its place.
     if let Err(error) = fs::remove_file(&beside)
         && error.kind() != io::ErrorKind::NotFound
     {

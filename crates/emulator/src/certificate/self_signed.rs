@@ -58,10 +58,12 @@ impl Certificate {
     /// Makes a certificate that is valid from `now` on.
     pub(crate) fn generate(now: SystemTime) -> Result<Self, CertificateError> {
         let mut params = CertificateParams::new([LOCALHOST.to_owned()])?;
+        // A host given as an address needs an entry of its own kind (RFC 9110, section 4.3.5).
         for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
             params.subject_alt_names.push(SanType::IpAddress(address));
         }
         params.distinguished_name.push(DnType::CommonName, "Sidereal emulator");
+        // Apple's platforms refuse server certificates without it.
         params.insert_extended_key_usage(ExtendedKeyUsagePurpose::ServerAuth);
         params.not_before = (now - BACKDATED).into();
         params.not_after = (now + LIFETIME).into();

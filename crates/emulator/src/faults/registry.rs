@@ -179,6 +179,7 @@ impl Tracked {
         if !applies {
             return false;
         }
+        // Counted before the draw: the n-th match is the same whatever the probability.
         self.matches += 1;
         rule.condition.occurrence.is_none_or(|which| which.includes(self.matches))
             && self.generator.fraction() < rule.probability
@@ -224,6 +225,7 @@ fn check(rule: &FaultRule) -> Result<(), String> {
         return Err(format!("the probability {} is not between 0 and 1", rule.probability));
     }
     if let FaultEffect::Answer { status, .. } = rule.effect
+        // 1xx are interim responses, which HTTP libraries do not hand on.
         && !(200..=599).contains(&status)
     {
         return Err(format!("{status} is not the status of an answer: give one from 200 to 599"));
@@ -233,6 +235,7 @@ fn check(rule: &FaultRule) -> Result<(), String> {
     {
         return Err("the rule ends before it starts: give an end after the start".to_owned());
     }
+    // Names are segments of the admin API's paths.
     if rule.name.contains('/') {
         return Err("a rule's name cannot contain a slash".to_owned());
     }

@@ -20,6 +20,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let policy =
         json!({ "asyncReplication": false, "minReplicaSetSize": 1, "maxReplicasetSize": 4 });
     let mut body = json!({
+        // The links are constants on the service too.
         "_self": "",
         "id": id,
         "_rid": id,
@@ -39,6 +40,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
         "readPolicy": { "primaryReadCoefficient": 1, "secondaryReadCoefficient": 1 },
         "queryEngineConfiguration": QUERY_ENGINE,
     });
+    // Only to clients that ask for them with a header, as on the service.
     if options.thin_client && request.typed().uses_thin_client()? {
         body["thinClientWritableLocations"] = body["writableLocations"].clone();
         body["thinClientReadableLocations"] = body["readableLocations"].clone();

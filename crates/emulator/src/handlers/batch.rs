@@ -59,11 +59,13 @@ impl Batch<'_> {
                 for operation in self.operations {
                     outcomes.push(self.decide(transaction, operation, &key));
                     if outcomes.last().is_some_and(Result::is_err) {
+                        // The transaction is dropped, and with it what the operations before wrote.
                         return Err(());
                     }
                 }
                 Ok(())
             });
+        // 207 tells a failed batch from a committed one; SDKs look for the operation that is not 424.
         let failed = decided.decision.is_err();
         let results = if failed { self.rolled_back(&outcomes) } else { results_of(&outcomes) };
         let status = if failed { CosmosStatus::MULTI_STATUS } else { CosmosStatus::OK };
@@ -108,6 +110,7 @@ impl Batch<'_> {
         })?;
         let effective_key = effective_key_of(self.definition, key)?;
         let partition = self.container.partition_of(&effective_key);
+        // Bulk clients group operations by range; a stale routing map puts some into the wrong group.
         let addressed = target.slices().iter().any(|slice| slice.partition.id == partition.id);
         if !addressed {
             let message = "The operation's partition key belongs to another partition key range.";

@@ -87,6 +87,7 @@ impl Page {
 
     fn into_reply(self, request: &ClassifiedRequest, container: &Container) -> Result<Reply> {
         let etag = Etag::new(format!("\"{}\"", self.cursor))?;
+        // 304 with an etag, as the protocol has it: nothing new, and where to ask from next.
         if self.items.is_empty() {
             return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED)
                 .with_etag(&etag)
@@ -115,6 +116,7 @@ impl Start {
         };
         let after = match request.typed().text(&header::IF_NONE_MATCH)? {
             None => 0,
+            // "From now": what is there already is skipped.
             Some("*") => current,
             Some(text) => text
                 .trim_matches('"')

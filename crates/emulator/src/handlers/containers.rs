@@ -87,6 +87,7 @@ fn reply(status: CosmosStatus, container: &Container) -> Reply {
     Reply::json(status, &container.resource())
         .with_etag(&definition.etag)
         .with(headers::OWNER_FULL_NAME, format!("dbs/{}", container.database))
+        // Indexes are rebuilt in the write itself, so the transformation is always complete.
         .with(headers::INDEX_TRANSFORMATION_PROGRESS, 100)
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Continuation {
     pub(super) ordinal: Option<u64>,
     /// Rows of that item, or of the whole result where it was buffered first, already returned.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
-    pub(super) given: u64,
+    pub(super) returned: u64,
     /// The sort keys of that item, each an array of one value, or of none where it is undefined.
     #[serde(rename = "k", default, skip_serializing_if = "Option::is_none")]
     pub(super) keys: Option<Vec<Vec<Value>>>,
@@ -45,7 +45,7 @@ impl Continuation {
         Self {
             range: range.to_owned(),
             ordinal: None,
-            given: 0,
+            returned: 0,
             keys: None,
             origin: None,
             window: None,
@@ -58,6 +58,8 @@ impl Continuation {
         if self.range == id {
             return self.clone();
         }
+        // The range of the token was split: its first child resumes where the parent stood, and remembers
+        // the parent's position for its siblings.
         if partition.descends_from(&self.range) {
             let origin = Some(Box::new(self.clone()));
             return Self { range: id.to_owned(), origin, ..self.clone() };
@@ -73,7 +75,8 @@ impl Continuation {
     pub(super) fn position(&self) -> Position {
         match self.ordinal {
             None => Position::Start,
-            Some(ordinal) if self.given > 0 => Position::At(ordinal),
+            // Some of the document's rows are still to be returned.
+            Some(ordinal) if self.returned > 0 => Position::At(ordinal),
             Some(ordinal) => Position::After(ordinal),
         }
     }
@@ -105,7 +108,7 @@ mod tests {
         let continuation = Continuation {
             range: "3".to_owned(),
             ordinal: Some(9),
-            given: 2,
+            returned: 2,
             keys: Some(vec![vec![Value::Null], vec![]]),
             origin: Some(Box::new(Continuation::start_of("1"))),
             window: Some((0, Some(4))),

@@ -137,6 +137,7 @@ pub(super) fn draft_of(
         }
     };
     check_id(ResourceType::Document, id)?;
+    // One allocation, shared by the item, its indexes and the log.
     let id: Arc<str> = id.as_str().into();
     let document = Value::Object(fields);
     let key = definition.key.extract(&document);
@@ -157,6 +158,7 @@ fn item_id(request: &ClassifiedRequest, container: &Container) -> Result<Arc<str
     let link = request.link();
     let Some(rid) = link.rid() else { return Ok(link.id().into()) };
     let ordinal = rid.document_order().ok_or_else(ServiceError::not_found)?;
+    // By RID, which does not say in which partition the item is: seldom used, so all are searched.
     let found = container.partitions().iter().find_map(|partition| {
         request.view(partition).by_ordinal(ordinal).map(|item| item.id.clone())
     });
@@ -210,6 +212,7 @@ fn write(
     name: &ItemName,
     decide: impl FnOnce(&mut Transaction<'_>) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
+    // A split may come between this and `transact`, which looks the partition up again under its lock.
     let partition = container.partition_of(&name.effective_key);
     account.admit(container, &partition, request.now)?;
     let definition = container.definition();

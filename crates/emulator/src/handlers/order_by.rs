@@ -25,7 +25,7 @@ pub(super) struct Boundary {
     keys: Vec<Option<Value>>,
     /// Tells documents with equal keys apart; without it, all of them are at the boundary.
     ordinal: Option<u64>,
-    /// Whether what is at the boundary was already given.
+    /// Whether what is at the boundary was already returned.
     exclude: bool,
 }
 
@@ -38,6 +38,7 @@ struct Keyed<'a> {
 impl SortOrder {
     /// The order of a query, if nothing but the order keeps its rows from following their documents.
     pub(super) fn of(query: &ParsedQuery) -> Result<Option<Self>> {
+        // A query whose rows come document by document once the sorting is left out.
         let mut unsorted = query.tree.clone();
         let sorted = unsorted.order_by.take().is_some();
         if !sorted || !unsorted.is_servable_across_partitions() {
@@ -61,6 +62,7 @@ impl SortOrder {
         });
         let passed =
             |row: &Keyed<'_>| boundary.is_some_and(|boundary| self.is_before(row, boundary));
+        // Binary search: the rows are sorted.
         let start = rows.partition_point(passed);
         rows.drain(start..).map(|row| row.item).collect()
     }
@@ -69,11 +71,11 @@ impl SortOrder {
     pub(super) fn continuation_at(
         &self,
         item: &Item,
-        given: u64,
+        returned: u64,
         from: &Continuation,
     ) -> Continuation {
         let keys = self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect();
-        Continuation { ordinal: Some(item.ordinal), given, keys: Some(keys), ..from.clone() }
+        Continuation { ordinal: Some(item.ordinal), returned, keys: Some(keys), ..from.clone() }
     }
 
     fn is_before(&self, row: &Keyed<'_>, boundary: &Boundary) -> bool {
@@ -123,7 +125,7 @@ impl Boundary {
         Some(Self {
             keys: keys.iter().map(|key| key.first().cloned()).collect(),
             ordinal: continuation.ordinal,
-            exclude: continuation.given == 0,
+            exclude: continuation.returned == 0,
         })
     }
 

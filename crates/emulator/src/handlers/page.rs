@@ -10,28 +10,29 @@ use crate::reply::Reply;
 /// Rows of a page where the client names no number: the service's default.
 const DEFAULT_ROWS: usize = 100;
 /// The most bytes of a page, as on the service; one row that is larger makes a page of its own.
-const MOST_BYTES: usize = 4 * 1024 * 1024;
+const MAX_BYTES: usize = 4 * 1024 * 1024;
 
 /// A page under construction. Rows are kept as text: what is counted is what is sent.
 #[derive(Debug)]
 pub(super) struct Page {
     rows: Vec<String>,
     bytes: usize,
-    most_rows: usize,
+    max_rows: usize,
 }
 
 impl Page {
-    pub(super) fn new(most_rows: Option<usize>) -> Self {
-        Self { rows: Vec::new(), bytes: 0, most_rows: most_rows.unwrap_or(DEFAULT_ROWS) }
+    pub(super) fn new(max_rows: Option<usize>) -> Self {
+        Self { rows: Vec::new(), bytes: 0, max_rows: max_rows.unwrap_or(DEFAULT_ROWS) }
     }
 
-    /// Takes a row unless the page is full.
-    pub(super) fn offer(&mut self, row: &Value) -> bool {
-        if self.rows.len() >= self.most_rows {
+    /// Adds a row unless the page is full; returns whether it did.
+    pub(super) fn push(&mut self, row: &Value) -> bool {
+        if self.rows.len() >= self.max_rows {
             return false;
         }
         let text = row.to_string();
-        if !self.rows.is_empty() && self.bytes + text.len() > MOST_BYTES {
+        // Never refused on an empty page: a row larger than the bound would stop the feed for ever.
+        if !self.rows.is_empty() && self.bytes + text.len() > MAX_BYTES {
             return false;
         }
         self.bytes += text.len();
@@ -40,7 +41,7 @@ impl Page {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= self.most_rows || self.bytes >= MOST_BYTES
+        self.rows.len() >= self.max_rows || self.bytes >= MAX_BYTES
     }
 
     pub(super) fn bytes(&self) -> usize {

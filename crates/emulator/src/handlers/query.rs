@@ -81,17 +81,17 @@ fn serve(
         return Ok(Page::new(None).into_reply(container.rid));
     };
     let token = request.typed().continuation()?;
-    let given = match token {
+    let resume = match token {
         Some(token) => Continuation::from_token(token)?,
         None => Continuation::start_of(first.partition.id.as_str()),
     };
-    let begin = slices.iter().position(|slice| slice.partition.descends_from(&given.range));
+    let begin = slices.iter().position(|slice| slice.partition.descends_from(&resume.range));
     let begin = begin.ok_or_else(|| {
         ServiceError::bad_header(headers::CONTINUATION.as_str(), token.unwrap_or_default())
     })?;
     let page = Page::new(request.max_item_count()?);
-    let mut serving = Serving { request, started: Instant::now(), page, looked_at: 0 };
-    let mut from = given.for_partition(&slices[begin].partition);
+    let mut serving = Serving { request, started: Instant::now(), page, evaluated: 0 };
+    let mut from = resume.for_partition(&slices[begin].partition);
     let (mut next, mut last) = (None, (first, None));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
         account.admit(container, &slice.partition, request.now)?;
@@ -128,11 +128,11 @@ struct Serving<'a> {
     started: Instant,
     page: Page,
     /// Documents that were evaluated, for the charge.
-    looked_at: usize,
+    evaluated: usize,
 }
 
 impl Serving<'_> {
-    /// Fills the page from one slice; answers where to go on if the slice has more.
+    /// Fills the page from one slice; returns where to resume if the slice has more.
     fn fill(
         &mut self,
         slice: &Slice,
@@ -159,11 +159,11 @@ impl Serving<'_> {
     ) -> Result<Option<Continuation>> {
         let mut last = from.clone();
         for item in slice.items(replica, from.position(), self.request.now.seconds()) {
-            if !self.page.offer(&item.document) {
+            if !self.page.push(&item.document) {
                 return Ok(Some(last));
             }
-            self.looked_at += 1;
-            last = Continuation { ordinal: Some(item.ordinal), given: 0, ..last };
+            self.evaluated += 1;
+            last = Continuation { ordinal: Some(item.ordinal), returned: 0, ..last };
         }
         Ok(None)
     }
@@ -182,22 +182,22 @@ impl Serving<'_> {
             run = run.resumed_at(progress);
         }
         let mut last = from.clone();
-        let mut skip = from.given;
+        let mut skip = from.returned;
         for item in slice.items(replica, from.position(), self.request.now.seconds()) {
             let before = run.progress();
             let mut rows = Vec::new();
             let flow = run.feed(&item.document, &mut rows).map_err(evaluation_refused)?;
-            self.looked_at += 1;
+            self.evaluated += 1;
             let window = (program.shape() == Shape::Counting).then_some((before.skip, before.take));
             for (index, row) in (0_u64..).zip(&rows) {
                 if index < skip {
                     continue;
                 }
-                if !self.page.offer(row) {
+                if !self.page.push(row) {
                     // The next page reads this document again and skips the rows already returned.
                     let at = Continuation {
                         ordinal: Some(item.ordinal),
-                        given: index,
+                        returned: index,
                         window,
                         ..last.clone()
                     };
@@ -207,7 +207,7 @@ impl Serving<'_> {
             skip = 0;
             let after = run.progress();
             let window = (program.shape() == Shape::Counting).then_some((after.skip, after.take));
-            last = Continuation { ordinal: Some(item.ordinal), given: 0, window, ..last };
+            last = Continuation { ordinal: Some(item.ordinal), returned: 0, window, ..last };
             if flow == Flow::Enough {
                 return Ok(None);
             }
@@ -227,16 +227,16 @@ impl Serving<'_> {
         let now = self.request.now.seconds();
         let items: Vec<_> = slice.items(replica, Position::Start, now).collect();
         // The work is charged once, with the first page.
-        self.looked_at += if from.ordinal.is_none() { items.len() } else { 0 };
+        self.evaluated += if from.ordinal.is_none() { items.len() } else { 0 };
         let boundary = Boundary::of_continuation(from).or_else(|| execution.resume.clone());
         let mut last = from.clone();
-        let mut skip = from.given;
+        let mut skip = from.returned;
         for item in order.from(&items, boundary.as_ref()) {
             let rows = execution.program.run([&item.document], execution.context)?;
             for (index, row) in
                 (0_u64..).zip(&rows).skip(usize::try_from(skip).unwrap_or(usize::MAX))
             {
-                if !self.page.offer(row) {
+                if !self.page.push(row) {
                     let at = order.continuation_at(item, index, from);
                     return Ok(Some(if index == 0 { last } else { at }));
                 }
@@ -262,10 +262,10 @@ impl Serving<'_> {
         let rows =
             execution.program.run(documents, execution.context).map_err(evaluation_refused)?;
         // The work is charged once, with the first page.
-        self.looked_at += if from.given == 0 { items.len() } else { 0 };
-        for (index, row) in (0_u64..).zip(&rows).skip(from.given as usize) {
-            if !self.page.offer(row) {
-                return Ok(Some(Continuation { given: index, ..from.clone() }));
+        self.evaluated += if from.returned == 0 { items.len() } else { 0 };
+        for (index, row) in (0_u64..).zip(&rows).skip(from.returned as usize) {
+            if !self.page.push(row) {
+                return Ok(Some(Continuation { returned: index, ..from.clone() }));
             }
         }
         Ok(None)
@@ -273,14 +273,14 @@ impl Serving<'_> {
 
     fn charge(&self, is_query: bool, first_page: bool) -> f64 {
         if is_query {
-            return charge::query(first_page, self.looked_at, self.page.bytes());
+            return charge::query(first_page, self.evaluated, self.page.bytes());
         }
         charge::read(self.page.bytes()).max(charge::MINIMUM)
     }
 
     fn into_reply(self, container: &Container) -> Result<Reply> {
         let metrics = self.request.typed().populates_query_metrics()?;
-        let (looked_at, rows, bytes) = (self.looked_at, self.page.len(), self.page.bytes());
+        let (evaluated, rows, bytes) = (self.evaluated, self.page.len(), self.page.bytes());
         let reply = self.page.into_reply(container.rid);
         if !metrics {
             return Ok(reply);
@@ -288,7 +288,7 @@ impl Serving<'_> {
         let millis = self.started.elapsed().as_secs_f64() * 1000.0;
         let text = format!(
             "totalExecutionTimeInMs={millis:.2};VMExecutionTimeInMs={millis:.2};\
-             retrievedDocumentCount={looked_at};retrievedDocumentSize={bytes};\
+             retrievedDocumentCount={evaluated};retrievedDocumentSize={bytes};\
              outputDocumentCount={rows};outputDocumentSize={bytes}"
         );
         Ok(reply.with(headers::QUERY_METRICS, text))

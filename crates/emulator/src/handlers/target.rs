@@ -66,6 +66,7 @@ impl Target {
         definition: &Definition,
     ) -> Result<Self> {
         let window = definition.key.effective_range(key).map_err(key_refused)?;
+        // A prefix of a hierarchical key is a range of effective keys and may span partitions.
         if key.components().len() < definition.key.paths().len() {
             return Ok(Self::Window(slices(container, &window)));
         }
@@ -96,6 +97,7 @@ impl Slice {
     ) -> Box<dyn Iterator<Item = Arc<Item>> + 'a> {
         let alive = move |item: &Arc<Item>| !item.is_expired(now_seconds) && self.has_key_of(item);
         match &self.window {
+            // The whole partition: its own index by ordinal serves the order without sorting.
             None => Box::new(replica.in_order(position).filter(move |item| alive(item)).cloned()),
             Some(window) => Box::new(replica.within(window, position).into_iter().filter(alive)),
         }

@@ -23,6 +23,7 @@ pub(super) async fn read(body: Incoming, max: usize, limits: &Limits) -> Result<
     if body.is_end_stream() {
         return Ok(Bytes::new());
     }
+    // `content-length`, or 0 where the body is chunked.
     let declared = body.size_hint().lower();
     if declared > (max + limits.max_discarded_bytes) as u64 {
         return Err(BodyError::TooLarge);

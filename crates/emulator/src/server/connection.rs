@@ -74,6 +74,7 @@ async fn open<H: Handler>(
     let exchange = |scheme| Exchange::new(Arc::clone(connections), (scheme, local), reset.clone());
 
     let mut first = [0];
+    // Peeked, not read: the byte belongs to the TLS or HTTP parser.
     let length = timeout(limits.first_request, stream.peek(&mut first)).await??;
     let stream = Socket::new(stream, reset.clone());
     if length == 1 && first[0] == TLS_HANDSHAKE_RECORD {
@@ -92,10 +93,10 @@ where
     let limits = exchange.limits();
     let activity = Arc::new(Activity::default());
     let service = service_fn(|request: http::Request<Incoming>| {
-        let (exchange, busy) = (Arc::clone(&exchange), activity.begin());
+        let (exchange, in_flight) = (Arc::clone(&exchange), activity.begin());
         async move {
             let response = exchange.respond(request).await;
-            drop(busy); // Moved in here: a request whose future is dropped is not in flight any more.
+            drop(in_flight); // Moved in here: a request whose future is dropped is not in flight any more.
             response
         }
     });
@@ -123,6 +124,7 @@ fn protocols(limits: &Limits) -> auto::Builder<InlineExecutor> {
     builder
         .http1()
         .max_headers(MAX_HEADERS)
+        // The read buffer bounds the bytes of a head; hyper has no limit of its own for them.
         .max_buf_size(limits.max_header_bytes as usize)
         // Slow heads and idle connections are closed by `Activity`, for both protocols alike.
         .header_read_timeout(None);
@@ -140,19 +142,21 @@ struct Activity {
     in_flight: AtomicUsize,
 }
 
-/// A request in flight, for as long as it lives.
-struct Busy(Arc<Activity>);
+/// A guard: its request is in flight until it is dropped.
+struct InFlight(Arc<Activity>);
 
 impl Activity {
-    fn begin(self: &Arc<Self>) -> Busy {
+    fn begin(self: &Arc<Self>) -> InFlight {
         // Relaxed: the numbers are read as a heuristic once a period, and guard no other memory.
         self.begun.fetch_add(1, Ordering::Relaxed);
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        Busy(Arc::clone(self))
+        InFlight(Arc::clone(self))
     }
 
     /// Waits until a whole period has passed in which nothing began and nothing was in flight.
     async fn until_idle(&self, limits: &Limits) {
+        // A period without a request begun, rather than a timer per request: nothing is touched on the way of
+        // a request but two counters. A connection closes after one to two periods.
         let mut seen = 0;
         let mut period = limits.first_request;
         loop {
@@ -167,7 +171,7 @@ impl Activity {
     }
 }
 
-impl Drop for Busy {
+impl Drop for InFlight {
     fn drop(&mut self) {
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }

@@ -119,6 +119,7 @@ impl<H: Handler> Exchange<H> {
 
     /// The URI with the scheme of the connection and the authority that the client used.
     fn absolute(&self, parts: &Parts) -> Uri {
+        // HTTP/2 has the authority in `:authority`, HTTP/1.1 in `host` (RFC 9110, section 7.2).
         let named = parts.uri.authority().cloned();
         let from_header = || Authority::try_from(parts.headers.get(HOST)?.as_bytes()).ok();
         let authority = named.or_else(from_header).unwrap_or_else(|| self.local.clone());

@@ -50,7 +50,7 @@ const TLS_HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 const FIRST_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How long a connection stays open with nothing in flight. A request head that is not complete and an
-/// answer that is not read count as nothing in flight.
+/// response that is not read count as nothing in flight (slow loris).
 const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// From a request's head to the end of its body.

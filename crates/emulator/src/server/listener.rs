@@ -1,4 +1,4 @@
-//! Accepting connections: the life of a server from its port to its end.
+//! Accepting connections, and the graceful shutdown of a server.
 //!
 //! The accept loop owns every connection's task (structured concurrency). Dropping the [`Server`] aborts the
 //! loop and with it the connections; [`Server::shutdown`] first lets the requests in flight finish.
@@ -27,7 +27,7 @@ pub(crate) struct ServerSetup<H> {
     pub(crate) stop: CancellationToken,
 }
 
-/// A server at work on the current runtime.
+/// A running server, on the current runtime.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,

@@ -1,4 +1,4 @@
-//! The server's bounds, with a handler made for the occasion and limits short enough to reach.
+//! The server's bounds, with a test handler and limits short enough to reach.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Mutex;

@@ -105,6 +105,7 @@ impl Container {
         }
         let unique =
             |definition: &Definition| definition.properties.get("uniqueKeyPolicy").cloned();
+        // A client that leaves the policy out keeps it; one that sends another is refused.
         if unique(&new).is_some() && unique(&new) != unique(&current) {
             return Err("The unique keys of a container cannot be changed.".to_owned());
         }
@@ -175,6 +176,8 @@ impl Container {
                 std::thread::yield_now();
                 continue;
             }
+            // In this order: what replication still holds may expire, and an expired item must be gone before
+            // an operation looks for it.
             state.prepare_to_write(region);
             state.expire(region, now);
             let mut transaction =
@@ -221,6 +224,7 @@ impl Definition {
         let Value::Object(mut properties) = body else {
             return Err("The container must be a JSON object.".to_owned());
         };
+        // System properties of a container that was read, changed and sent back.
         properties.retain(|name, _| !name.starts_with('_'));
         let id = properties.get("id").and_then(Value::as_str).ok_or(
             "The input content is invalid because the required properties - 'id; ' - are missing",
@@ -256,6 +260,7 @@ fn parse_partition_key(
     )?;
     let key: PartitionKeyDefinition = serde_json::from_value(value.clone())
         .map_err(|error| format!("The partition key definition is invalid: {error}"))?;
+    // Stored as parsed, so that defaults (kind, version) are visible to readers.
     let written = serde_json::to_value(&key).map_err(|error| error.to_string())?;
     properties.insert("partitionKey".to_owned(), written);
     Ok(key)
@@ -279,6 +284,7 @@ fn complete_indexing_policy(policy: &mut Map<String, Value>) {
     policy.entry("indexingMode").or_insert_with(|| json!("consistent"));
     policy.entry("automatic").or_insert_with(|| json!(true));
     let off = policy["indexingMode"].as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("none"));
+    // Everything is indexed but the etag, which no query filters by.
     if !off && !policy.contains_key("includedPaths") && !policy.contains_key("excludedPaths") {
         policy.insert("includedPaths".to_owned(), json!([{ "path": "/*" }]));
         policy.insert("excludedPaths".to_owned(), json!([{ "path": "/\"_etag\"/?" }]));

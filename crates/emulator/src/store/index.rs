@@ -35,7 +35,7 @@ pub(crate) enum OrderByRefusal {
     NoCompositeIndex,
 }
 
-/// The longest composite index.
+/// The longest composite index: a limit of the service.
 const COMPOSITE_LIMIT: usize = 8;
 
 impl IndexPolicy {
@@ -79,6 +79,7 @@ impl IndexPolicy {
     /// How many indexed terms a property of a document has: its indexed leaves. System properties have
     /// none.
     pub(crate) fn terms_below(&self, name: &str, value: &Value) -> u32 {
+        // System properties add nothing to the charge.
         if self.off || name.starts_with('_') {
             return 0;
         }
@@ -90,6 +91,7 @@ impl IndexPolicy {
         if order.iter().any(|key| self.off || !self.includes(&key.segments)) {
             return Err(OrderByRefusal::ExcludedPath);
         }
+        // One key is served by the index of its path; several need a composite index.
         if order.len() < 2
             || self.composites.iter().any(|composite| composite_serves(composite, order))
         {
@@ -110,6 +112,7 @@ impl IndexPolicy {
                 })
                 .sum(),
             Value::Array(entries) => {
+                // Indexing policies write every element of an array as `[]`.
                 path.push("[]");
                 let terms = entries.iter().map(|entry| self.count(entry, path)).sum();
                 path.pop();
@@ -156,6 +159,7 @@ fn composite_serves(composite: &[OrderByPath], order: &[OrderByPath]) -> bool {
 
 fn parse_mode(mode: Option<&Value>) -> Result<bool, String> {
     match mode.map(|mode| mode.as_str().unwrap_or_default().to_ascii_lowercase()).as_deref() {
+        // Lazy indexing is deprecated on the service; here it is the same as consistent.
         None | Some("consistent" | "lazy") => Ok(false),
         Some("none") => Ok(true),
         Some(_) => Err("The indexing mode must be consistent, lazy or none.".to_owned()),

@@ -27,7 +27,7 @@ pub(crate) struct Item {
     pub(crate) terms: u32,
     /// The document with its system properties.
     pub(crate) document: Value,
-    /// The document as text: what a read answers with, and what its size is counted in.
+    /// The document as text: the body of a read, shared and not copied, and what its size is counted in.
     pub(crate) text: Bytes,
 }
 
@@ -61,7 +61,7 @@ pub(crate) struct SystemProperties {
     pub(crate) written_at: u64,
 }
 
-/// A document on its way to becoming an item.
+/// A document that is to become an item: without RID, etag and timestamp.
 #[derive(Debug)]
 pub(crate) struct ItemDraft {
     pub(crate) id: Arc<str>,

@@ -67,6 +67,7 @@ impl Layout {
 
     /// The partition whose range an effective partition key falls into.
     pub(crate) fn partition_of(&self, effective_key: &EffectivePartitionKey) -> &Arc<Partition> {
+        // Binary search: ranges are contiguous and sorted by their minimum.
         let after =
             self.partitions.partition_point(|partition| partition.range.min() <= effective_key);
         // The first range begins at the lowest effective key, so there is always one at or before.
@@ -97,6 +98,7 @@ impl Layout {
         let cut = key.split_point(&parent.range).and_then(|point| parent.range.split_at(&point));
         let (left, right) =
             cut.ok_or_else(|| format!("the range {id} is too narrow to be split"))?;
+        // Ids of retired ranges are not reused: a client's routing map may still hold them.
         let ids = [self.next_number, self.next_number + 1].map(PartitionKeyRangeId::from);
         let generation = self.generation + 1;
         let children =

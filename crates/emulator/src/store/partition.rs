@@ -94,6 +94,7 @@ impl ReplicaProgress {
                 vector.regions().iter().all(|(region, wanted)| {
                     let own =
                         usize::try_from(*region).ok().and_then(|region| self.by_region.get(region));
+                    // A region that this replica has nothing of is at 0.
                     reaches(own.copied().unwrap_or_default(), *wanted)
                 })
             }
@@ -203,6 +204,7 @@ impl Partition {
         now: Timestamp,
     ) -> ReplicaView<'_> {
         let replication = topology.regions[region].replication;
+        // The common case takes the shared lock alone.
         let state = self.read();
         if !state.has_due(region, replication, now) {
             return ReplicaView { state, region };
@@ -284,6 +286,7 @@ impl PartitionState {
         let replica = &mut self.replicas[region];
         let ranks =
             if self.multi_write { replica.ranks_of(&changes, at, region) } else { Vec::new() };
+        // One entry, shared by the queues of all regions.
         let entry = Arc::new(Entry { lsn: replica.lsn() + 1, origin: region, at, changes, ranks });
         self.apply(region, &entry);
         let others =
@@ -328,6 +331,7 @@ impl PartitionState {
         };
         let newest = self.replicas.iter().map(Replica::lsn).max().unwrap_or_default();
         for (index, region) in topology.regions.iter().enumerate() {
+            // An offline region does not hold writes up (dynamic quorum).
             if region.online && !region.removed {
                 self.apply_while(index, |entry| entry.lsn + bound <= newest);
             }

@@ -10,6 +10,7 @@ pub(crate) fn apply(
     operations: &[PatchOperation],
     key: &PartitionKeyDefinition,
 ) -> Result<(), String> {
+    // A pointer resolves against a `Value`: the map is moved into one and back, not copied.
     let mut root = Value::Object(std::mem::take(document));
     let outcome = operations.iter().try_for_each(|operation| {
         refuse_protected(operation, key)?;
@@ -40,6 +41,7 @@ fn apply_one(root: &mut Value, operation: &PatchOperation) -> Result<(), String>
         PatchOperation::Remove { path } => remove(root, path, "Remove").map(drop),
         PatchOperation::Increment { path, value } => increment(root, path, value),
         PatchOperation::Move { from, path } => {
+            // RFC 6902, section 4.4: the source must not be a prefix of the target.
             if path.strip_prefix(from.as_str()).is_some_and(|rest| rest.starts_with('/')) {
                 return Err(refused("Move", path, "a value cannot be moved into itself"));
             }
@@ -63,6 +65,7 @@ fn remove(root: &mut Value, path: &str, operation: &str) -> Result<Value, String
 
 fn increment(root: &mut Value, path: &str, by: &Number) -> Result<(), String> {
     let mut slot = Slot::find(root, path)?;
+    // Incrementing what is not there sets it: a rule of the service.
     let Some(current) = slot.existing() else {
         return slot
             .insert(Value::Number(by.clone()))
@@ -113,10 +116,12 @@ fn refuse_protected(
 
 /// Whether writing one path writes, or writes over, the other.
 fn overlaps<'a>(names: &[String], path: impl Iterator<Item = &'a str>) -> bool {
+    // `zip` ends with the shorter path: a prefix in either direction is an overlap.
     names.iter().zip(path).all(|(name, segment)| name == segment)
 }
 
 fn segments(path: &str) -> impl Iterator<Item = String> {
+    // In this order (RFC 6901, section 4): `~01` is `~1` and not `/`.
     path.split('/').skip(1).map(|segment| segment.replace("~1", "/").replace("~0", "~"))
 }
 
@@ -143,6 +148,7 @@ impl<'a> Slot<'a> {
         match parent {
             Value::Object(fields) => Ok(Self::Property(fields, last)),
             Value::Array(entries) => {
+                // `-` is the position after the last element (RFC 6901, section 4).
                 let index = if last == "-" { Some(entries.len()) } else { index_of(&last) };
                 match index.filter(|index| *index <= entries.len()) {
                     Some(index) => Ok(Self::Element(entries, index)),
@@ -182,6 +188,7 @@ impl<'a> Slot<'a> {
 
     fn take(self) -> Option<Value> {
         match self {
+            // The order of the other properties stays; `swap_remove` would move the last one.
             Self::Property(fields, name) => fields.shift_remove(&name),
             Self::Element(entries, index) => (index < entries.len()).then(|| entries.remove(index)),
         }
@@ -197,6 +204,7 @@ fn step<'a>(parent: &'a mut Value, name: &str) -> Option<&'a mut Value> {
 }
 
 fn index_of(name: &str) -> Option<usize> {
+    // No leading zeros (RFC 6901, section 4).
     let plain = name == "0" || !name.starts_with('0');
     (plain && name.bytes().all(|byte| byte.is_ascii_digit())).then(|| name.parse().ok()).flatten()
 }

@@ -288,7 +288,7 @@ impl Ordinals {
         };
     }
 
-    /// Takes an ordinal out and tells whether none is left.
+    /// Removes an ordinal and returns whether none is left.
     fn remove(&mut self, ordinal: u64) -> bool {
         let mut left: Vec<u64> = self.iter().filter(|other| *other != ordinal).collect();
         *self = match left.len() {

@@ -122,6 +122,7 @@ impl<'a> Transaction<'a> {
         Self {
             replica,
             rules,
+            // The partition's write lock is held, so the next number is this transaction's.
             lsn: replica.lsn() + 1,
             overlay: HashMap::new(),
             claims: HashMap::new(),
@@ -151,6 +152,7 @@ impl<'a> Transaction<'a> {
             return Err(Refusal::NotModified);
         }
         let charge = charge::read(item.size());
+        // The `Arc` is cloned, not the document: the response shares its text.
         Ok(Written { item, outcome: Outcome::Read, charge })
     }
 
@@ -221,6 +223,7 @@ impl<'a> Transaction<'a> {
     ) -> Result<Written, Refusal> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&item)?;
+        // A later operation of the transaction may take the unique keys over.
         for fingerprint in self.replica.fingerprints(&item.key, &item.document) {
             self.claims.insert(fingerprint, None);
         }
@@ -235,6 +238,7 @@ impl<'a> Transaction<'a> {
             return item.clone();
         }
         let item = self.replica.find(&name.effective_key, &name.key, &name.id)?;
+        // Expired items stay until the next write of the partition; readers must not see them before.
         (!item.is_expired(self.rules.now.seconds())).then(|| item.clone())
     }
 
@@ -315,6 +319,7 @@ impl Rules<'_> {
         let terms = terms_of(self.index, &draft.document);
         let expires_at = lifetime.map(|seconds| written_at.saturating_add(seconds));
         let item = draft.into_item(ordinal, lsn, terms, expires_at, system);
+        // Measured with the system properties, as it is stored.
         if item.size() > ITEM_LIMIT {
             return Err(Refusal::TooLarge);
         }
@@ -330,6 +335,8 @@ impl Rules<'_> {
                 Refusal::Invalid(message.to_owned())
             })?),
         };
+        // Without a default an item's own ttl is ignored, as on the service; -1 is "never" and does not fit
+        // into an unsigned number.
         let effective = self.default_ttl.map(|default| own.unwrap_or(default));
         Ok(effective.and_then(|seconds| u64::try_from(seconds).ok()))
     }

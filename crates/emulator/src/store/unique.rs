@@ -22,6 +22,7 @@ impl UniqueKeys {
             .enumerate()
             .map(|(index, paths)| {
                 let values = paths.iter().map(|path| path.find(document).unwrap_or(&Value::Null));
+                // NUL cannot occur in JSON text, so it separates the values without ambiguity.
                 let text = values.map(Value::to_string).collect::<Vec<_>>().join("\u{0}");
                 Fingerprint { index, key: key.clone(), text }
             })
