@@ -30,7 +30,7 @@ use crate::endpoint::AccountEndpoint;
 use crate::options::AccountOptions;
 use crate::outcome::ConnectionOutcome;
 use crate::region_listeners::{RegionError, RegionListeners, reachable};
-use crate::server::{Handler, Limits, Server, ServerSetup};
+use crate::server::{Handler, Limits, Listener, Server, ServerSetup};
 
 /// Physical partitions that a new container may be given. Each is a log and a replica per region: a
 /// thousand are created in milliseconds.
@@ -278,15 +278,17 @@ impl EmulatorBuilder {
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
         let account = Arc::new(Account::new(self.options));
-        // The regions' listeners first: their ports are in the account before a client can read it.
+        // The port that was asked for before those that the system chooses. No connection is accepted on it
+        // until the regions have their ports, which the account advertises.
+        let bind_failed = |source| StartError::bind(self.address, source);
+        let listener = Listener::bind(self.address).map_err(bind_failed)?;
         let listeners = RegionListeners::start(&account, self.address.ip(), &tls, self.limits)
             .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
         let listeners = Arc::new(listeners);
         let stop = CancellationToken::new();
         let handler = GlobalHandler::new(&account, &listeners, stop.clone());
         let setup = ServerSetup { tls, handler, limits: self.limits, stop };
-        let server = Server::bind(self.address, setup)
-            .map_err(|source| StartError::bind(self.address, source))?;
+        let server = Server::start(listener, setup).map_err(bind_failed)?;
         let reachable = reachable(server.address());
         Ok(Emulator {
             account,

@@ -15,7 +15,7 @@ use crate::account::Account;
 use crate::control::ControlError;
 use crate::endpoint::AccountEndpoint;
 use crate::outcome::ConnectionOutcome;
-use crate::server::{Handler, Limits, Server, ServerSetup};
+use crate::server::{Handler, Limits, Listener, Server, ServerSetup};
 
 /// A server per region; none where the account has a single region, which its global port serves.
 #[derive(Debug)]
@@ -136,7 +136,7 @@ impl RegionListeners {
             limits: self.limits,
             stop,
         };
-        Server::bind(address, setup)
+        Server::start(Listener::bind(address)?, setup)
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<RegionListener>> {

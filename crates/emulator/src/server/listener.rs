@@ -17,6 +17,26 @@ use super::connection::{self, Connections};
 use super::exchange::Handler;
 use super::limits::{ACCEPT_BACKLOG, ACCEPT_PAUSE, Limits};
 
+/// A socket that listens; connections wait in its backlog until a server is started on it.
+#[derive(Debug)]
+pub(crate) struct Listener(TcpListener);
+
+impl Listener {
+    /// Listens on an address. Needs a runtime and does not wait.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = match address {
+            SocketAddr::V4(_) => TcpSocket::new_v4()?,
+            SocketAddr::V6(_) => TcpSocket::new_v6()?,
+        };
+        // A region comes back on the port it had, which connections in TIME_WAIT still hold. On Windows the
+        // option would let two programs share the port, and TIME_WAIT is no obstacle there.
+        #[cfg(not(windows))]
+        socket.set_reuseaddr(true)?;
+        socket.bind(address)?;
+        socket.listen(ACCEPT_BACKLOG).map(Self)
+    }
+}
+
 /// What a server is started with.
 #[derive(Debug)]
 pub(crate) struct ServerSetup<H> {
@@ -36,9 +56,9 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Listens on an address and starts answering.
-    pub(crate) fn bind<H: Handler>(address: SocketAddr, setup: ServerSetup<H>) -> io::Result<Self> {
-        let listener = listen(address)?;
+    /// Starts accepting connections.
+    pub(crate) fn start<H: Handler>(listener: Listener, setup: ServerSetup<H>) -> io::Result<Self> {
+        let Listener(listener) = listener;
         let address = listener.local_addr()?;
         let ServerSetup { tls, handler, limits, stop } = setup;
         let connections = Connections { tls: TlsAcceptor::from(tls), handler, limits };
@@ -63,19 +83,6 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.accepting.abort();
     }
-}
-
-fn listen(address: SocketAddr) -> io::Result<TcpListener> {
-    let socket = match address {
-        SocketAddr::V4(_) => TcpSocket::new_v4()?,
-        SocketAddr::V6(_) => TcpSocket::new_v6()?,
-    };
-    // A region comes back on the port it had, which connections in TIME_WAIT still hold. On Windows the
-    // option would let two programs share the port, and TIME_WAIT is no obstacle there.
-    #[cfg(not(windows))]
-    socket.set_reuseaddr(true)?;
-    socket.bind(address)?;
-    socket.listen(ACCEPT_BACKLOG)
 }
 
 async fn accept<H: Handler>(

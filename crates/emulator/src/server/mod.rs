@@ -18,4 +18,4 @@ mod tests;
 
 pub(crate) use exchange::Handler;
 pub(crate) use limits::Limits;
-pub(crate) use listener::{Server, ServerSetup};
+pub(crate) use listener::{Listener, Server, ServerSetup};

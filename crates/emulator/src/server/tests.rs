@@ -14,7 +14,7 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::{Handler, Limits, Server, ServerSetup};
+use super::{Handler, Limits, Listener, Server, ServerSetup};
 use crate::certificate::Certificate;
 use crate::outcome::ConnectionOutcome;
 
@@ -33,7 +33,8 @@ async fn start(
     let tls = Certificate::generate(SystemTime::now()).unwrap().server_config().unwrap();
     let setup =
         ServerSetup { tls, handler: Synchronous(handler), limits, stop: CancellationToken::new() };
-    Server::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), setup).unwrap()
+    let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();
+    Server::start(listener, setup).unwrap()
 }
 
 /// A function as a handler.
