@@ -24,7 +24,15 @@ pub mod options;
 mod pipeline;
 mod response;
 mod runtime;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")
+)]
 pub mod system;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")
+)]
 pub mod transport;
 
 pub use cosmos_driver::{CosmosDriver, OperationOptions};
@@ -45,4 +53,9 @@ struct FaultsNeedTheirFeature;
 /// The examples of the front page compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
+struct FrontPage;
+
+/// The example of this crate's own page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
 struct Readme;

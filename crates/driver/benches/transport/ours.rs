@@ -10,12 +10,12 @@ use sidereal_driver::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use sidereal_driver::options::{
     AvailabilityOptions, CosmosClientOptions, OptionLayers, ShardingOptions,
 };
-use sidereal_driver::system::{BackgroundTaskManager, CpuMemoryMonitor};
-use sidereal_driver::transport::{
-    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
-    Endpoint, HttpClientConfig, NetHttpClientFactory, PoolContext, ShardingConfig,
-    ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
+use sidereal_driver::system::internals::{BackgroundTaskManager, CpuMemoryMonitor};
+use sidereal_driver::transport::internals::{
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, PoolContext,
+    ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
 };
+use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
 use sidereal_protocol::{AccountKey, ResourceType};
 use uuid::Uuid;
 

@@ -2,7 +2,11 @@
 //! and how busy the machine is.
 
 mod cpu_memory;
+#[cfg(feature = "internals")]
+pub mod internals;
 mod tasks;
 
-pub use cpu_memory::{CpuLoad, CpuMemoryMonitor, MachineHistory, MachineReading};
-pub use tasks::{BackgroundTaskManager, ShutdownOutcome, TaskSpawner};
+pub(crate) use cpu_memory::{CpuLoad, CpuMemoryMonitor};
+pub use cpu_memory::{MachineHistory, MachineReading};
+pub use tasks::ShutdownOutcome;
+pub(crate) use tasks::{BackgroundTaskManager, TaskSpawner};

@@ -1,10 +1,13 @@
-//! One endpoint, as fast and as sturdy as HTTP allows.
+//! One endpoint: what takes a request there, and what an application can put in its place.
 //!
-//! [`TransportPipeline`] takes one attempt at an operation to its end: it adds headers and a signature,
-//! sends, and repeats what may be repeated at the same endpoint. [`AdaptiveTransport`] below it follows
-//! each endpoint's version of HTTP and spreads HTTP/2 over several connections (`sharding/`). Below
-//! those is the seam, [`HttpClient`] and [`HttpClientFactory`]; `net/` is the client behind it that speaks
-//! HTTP itself.
+//! Public are the seam ([`HttpClient`], [`HttpClientFactory`], their configuration and errors), what a
+//! caller brings ([`Credential`], [`Endpoint`], [`ProxyConfig`]) and the client that speaks HTTP itself
+//! ([`NetHttpClientFactory`], `net/`).
+//!
+//! Above the seam, and exported under the feature `internals` alone: `TransportPipeline` takes one attempt
+//! at an operation to its end (headers, signature, sending, retries at the same endpoint).
+//! `AdaptiveTransport` below it follows each endpoint's version of HTTP and spreads HTTP/2 over several
+//! connections (`sharding/`).
 //!
 //! Nothing here knows regions, sessions or partitions.
 
@@ -19,24 +22,25 @@ mod headers_policy;
 mod http_client;
 mod http_client_factory;
 mod http_error;
+#[cfg(feature = "internals")]
+pub mod internals;
 mod net;
 mod proxy_config;
 mod sharding;
 mod transport_pipeline;
 mod transport_retry;
 
-pub use adaptive_transport::AdaptiveTransport;
-pub use authorization_policy::{
-    AccessToken, AccessTokenFuture, AccessTokenSource, AuthorizationPolicy, Credential,
-};
+pub(crate) use adaptive_transport::AdaptiveTransport;
+pub(crate) use authorization_policy::AuthorizationPolicy;
+pub use authorization_policy::{AccessToken, AccessTokenFuture, AccessTokenSource, Credential};
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
-pub use components::{
+pub(crate) use components::{
     AuthorizationContext, ThrottleRetryState, TransportOutcome, TransportRequest,
     TransportResponse, TransportResult,
 };
 pub use endpoint::Endpoint;
-pub use headers_policy::CosmosHeadersPolicy;
+pub(crate) use headers_policy::CosmosHeadersPolicy;
 pub use http_client::{
     HttpClient, HttpFuture, HttpProtocol, HttpRequest, HttpResponse, StreamLimit,
 };
@@ -44,9 +48,5 @@ pub use http_client_factory::{HttpClientConfig, HttpClientFactory, HttpVersions}
 pub use http_error::{HttpError, HttpErrorKind, RequestSentStatus};
 pub use net::NetHttpClientFactory;
 pub use proxy_config::{InvalidProxy, ProxyConfig};
-pub use sharding::{
-    EndpointShardPool, EvictionReason, PoolContext, PoolKind, PoolSnapshot, SendTerms,
-    ShardHealthStatus, ShardSnapshot, ShardStats, ShardingConfig, check_shard_health,
-};
-pub use transport_pipeline::TransportPipeline;
-pub use transport_retry::{RetryContext, ThrottleAction, evaluate_transport_retry};
+pub(crate) use sharding::{PoolContext, SendTerms, ShardingConfig};
+pub(crate) use transport_pipeline::TransportPipeline;

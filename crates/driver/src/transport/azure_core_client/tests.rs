@@ -9,6 +9,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
+use sidereal_testing::sdk::cleartext_client;
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 use tokio::sync::Notify;
@@ -20,7 +21,7 @@ use crate::diagnostics::{ExecutionContext, Phase};
 use crate::options::OptionLayers;
 
 /// The longest that anything is waited for; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A server on loopback. It says what it was asked, and is silent about `/silence`.
 struct Server {
@@ -73,19 +74,7 @@ async fn answer(
 }
 
 fn client(endpoint: &Endpoint) -> Arc<dyn HttpClient> {
-    AzureCoreHttpClientFactory::new(|| Arc::new(sdk_client())).create(endpoint, &config())
-}
-
-fn sdk_client() -> reqwest::Client {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let trusting_nobody = rustls::ClientConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(rustls::RootCertStore::empty())
-        .with_no_client_auth();
-    // Proxies of the machine that runs the tests are none of their business.
-    let client = reqwest::Client::builder().no_proxy();
-    client.tls_backend_preconfigured(trusting_nobody).build().unwrap()
+    AzureCoreHttpClientFactory::new(cleartext_client).create(endpoint, &config())
 }
 
 fn config() -> HttpClientConfig {
@@ -111,7 +100,7 @@ async fn a_request_and_its_answer_pass_unchanged() {
         .header("x-ms-documentdb-partitionkey", r#"["k\u00e9y"]"#)
         .body(body.clone())
         .unwrap();
-    let answer = timeout(PATIENCE, client.execute(request, &mut diagnostics)).await.unwrap();
+    let answer = timeout(TIMEOUT, client.execute(request, &mut diagnostics)).await.unwrap();
     let answer = answer.unwrap();
     assert_eq!(answer.status().as_u16(), 449);
     assert_eq!(answer.headers()["x-asked"], "POST /dbs/shop/colls/a%20b/docs?x=%C3%A9");
@@ -133,7 +122,7 @@ async fn closing_ends_a_hanging_request_as_maybe_sent_and_refuses_the_next() {
         client.close();
     };
     let both = async { tokio::join!(hanging, closing) };
-    let (outcome, ()) = timeout(PATIENCE, both).await.unwrap();
+    let (outcome, ()) = timeout(TIMEOUT, both).await.unwrap();
     let error = outcome.unwrap_err();
     let evicted = HttpErrorKind::Evicted;
     assert_eq!((error.kind(), error.request_sent()), (evicted, RequestSentStatus::MaybeSent));
@@ -153,10 +142,10 @@ async fn a_refused_connection_is_told_from_a_lost_one() {
         stream.read_u8().await.unwrap();
     };
     let both = async { tokio::join!(lost, hanging_up) };
-    let lost = timeout(PATIENCE, both).await.unwrap().0.unwrap_err();
+    let lost = timeout(TIMEOUT, both).await.unwrap().0.unwrap_err();
     drop(listener);
     let refused = client.execute(get(&endpoint, "/"), &mut diagnostics);
-    let refused = timeout(PATIENCE, refused).await.unwrap().unwrap_err();
+    let refused = timeout(TIMEOUT, refused).await.unwrap().unwrap_err();
 
     assert_eq!(lost.kind(), HttpErrorKind::ConnectionLost);
     assert_eq!(refused.kind(), HttpErrorKind::Connect);
@@ -248,7 +237,7 @@ fn each_client_has_a_fresh_one_of_the_sdk() {
     static MADE: AtomicUsize = AtomicUsize::new(0);
     let factory = AzureCoreHttpClientFactory::new(|| {
         MADE.fetch_add(1, Ordering::Relaxed);
-        Arc::new(sdk_client())
+        cleartext_client()
     });
     let endpoint = "http://127.0.0.1:1".parse().unwrap();
     let clients = [(); 3].map(|()| factory.create(&endpoint, &config()));

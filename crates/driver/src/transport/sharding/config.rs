@@ -8,7 +8,7 @@ use crate::options::ShardingOptionsView;
 ///
 /// What each means, and its default, is with [`ShardingOptions`](crate::options::ShardingOptions).
 #[derive(Clone, Debug, PartialEq)]
-#[expect(missing_docs, reason = "each field is documented where the setting is declared")]
+#[allow(missing_docs, reason = "each field is documented where the setting is declared")]
 pub struct ShardingConfig {
     pub max_streams_per_client: u32,
     pub max_clients_per_endpoint: u32,

@@ -1,0 +1,139 @@
+//! Faults between the transport and an emulated account, which knows what it carried out.
+
+use std::sync::Arc;
+
+use http::Method;
+use serde_json::Value;
+use sidereal_driver::fault_injection::{
+    FaultInjectingHttpClientFactory, FaultInjectionCondition, FaultInjectionResult,
+    FaultInjectionRule, InjectedAnswer,
+};
+use sidereal_driver::transport::internals::TransportRequest;
+use sidereal_driver::transport::{Credential, RequestSentStatus};
+use sidereal_emulator::Emulator;
+use sidereal_protocol::{CosmosStatus, ResourceType};
+
+use super::scene::faultless;
+use sidereal_testing::fixture::{Client, Executed, Setup};
+use sidereal_testing::within_timeout;
+
+const CONTAINER: &str = r#"{"id":"c","partitionKey":{"paths":["/pk"],"kind":"Hash"}}"#;
+const ITEM: &str = r#"{"id":"i","pk":"p","greeting":"hello"}"#;
+const ITEMS: &str = "/dbs/d/colls/c/docs";
+
+/// An account with an empty container, and faults on the way to its items.
+struct AccountScene {
+    emulator: Emulator,
+    client: Client,
+    faults: Arc<FaultInjectingHttpClientFactory>,
+}
+
+impl AccountScene {
+    async fn new() -> Self {
+        let emulator = Emulator::builder().start().await.unwrap();
+        let faults = Arc::new(faultless());
+        let setup = Setup::over(Arc::clone(&faults) as _);
+        let key = Credential::Key(emulator.key().clone());
+        let client = setup.with(|setup| setup.credential = key).start();
+        let scene = Self { emulator, client, faults };
+        let database = scene.about(ResourceType::Database, "/dbs", r#"{"id":"d"}"#);
+        assert_eq!(scene.execute(database).await.outcome.status(), CosmosStatus::CREATED);
+        let container = scene.about(ResourceType::DocumentCollection, "/dbs/d/colls", CONTAINER);
+        assert_eq!(scene.execute(container).await.outcome.status(), CosmosStatus::CREATED);
+        scene
+    }
+
+    /// Does this to the next write of an item.
+    fn inject(&self, fault: FaultInjectionResult) {
+        let creation = FaultInjectionCondition::any().method(Method::POST).path_prefix(ITEMS);
+        self.faults.add(FaultInjectionRule::new("next", fault).when(creation).with_hit_limit(1));
+    }
+
+    fn about(&self, kind: ResourceType, path: &str, body: &'static str) -> TransportRequest {
+        self.client.about(self.emulator.http_endpoint(), kind, path, body)
+    }
+
+    async fn execute(&self, request: TransportRequest) -> Executed {
+        within_timeout("an answer", self.client.execute(request)).await
+    }
+
+    /// Creates the item, and says whether it may be sent twice.
+    async fn create(&self, is_repeatable: bool) -> Executed {
+        let mut request = self.about(ResourceType::Document, ITEMS, ITEM);
+        request.is_repeatable = is_repeatable;
+        self.execute(request).await
+    }
+
+    /// The ids of the items that the account has.
+    async fn items(&self) -> Vec<String> {
+        let mut feed = self.about(ResourceType::Document, ITEMS, "");
+        feed.auth_context.signed_link = "dbs/d/colls/c".to_owned();
+        let feed: Value = serde_json::from_slice(self.execute(feed).await.body()).unwrap();
+        let items = feed["Documents"].as_array().unwrap().iter();
+        items.map(|item| item["id"].as_str().unwrap().to_owned()).collect()
+    }
+}
+
+#[tokio::test]
+async fn a_creation_whose_answer_is_lost_is_told_as_maybe_sent_and_made_its_item_once() {
+    let scene = AccountScene::new().await;
+    scene.inject(FaultInjectionResult::answer_lost());
+    let executed = scene.create(false).await;
+    executed.error();
+    assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
+    assert_eq!(executed.diagnostics.attempts().len(), 1);
+    assert_eq!(scene.items().await, ["i"]);
+}
+
+#[tokio::test]
+async fn a_creation_that_may_be_repeated_meets_its_own_item() {
+    let scene = AccountScene::new().await;
+    scene.inject(FaultInjectionResult::answer_lost());
+    let executed = scene.create(true).await;
+    assert_eq!(executed.outcome.status(), CosmosStatus::CONFLICT);
+    let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
+    assert_eq!(first.request_sent, RequestSentStatus::MaybeSent);
+    assert_ne!(first.shard, second.shard);
+    assert_eq!(scene.items().await, ["i"]);
+}
+
+#[tokio::test]
+async fn a_creation_that_is_lost_on_the_way_makes_nothing_and_is_told_alike() {
+    let scene = AccountScene::new().await;
+    scene.inject(FaultInjectionResult::request_lost());
+    let executed = scene.create(false).await;
+    assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
+    assert!(scene.items().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_creation_that_was_not_sent_is_sent_again_and_makes_its_item_once() {
+    let scene = AccountScene::new().await;
+    scene.inject(FaultInjectionResult::connection_error());
+    let executed = scene.create(false).await;
+    assert_eq!(executed.outcome.status(), CosmosStatus::CREATED);
+    assert_eq!(executed.diagnostics.attempts().len(), 2);
+    assert_eq!(scene.items().await, ["i"]);
+}
+
+#[tokio::test]
+async fn a_throttled_creation_waits_and_makes_its_item_once() {
+    let scene = AccountScene::new().await;
+    let soon = std::time::Duration::from_millis(1);
+    let throttled = InjectedAnswer::new(CosmosStatus::REQUEST_UNITS_EXCEEDED).retry_after(soon);
+    scene.inject(FaultInjectionResult::Answer(throttled));
+    let executed = scene.create(false).await;
+    assert_eq!(executed.outcome.status(), CosmosStatus::CREATED);
+    assert!(executed.diagnostics.charge() > 0.0);
+    assert_eq!(scene.items().await, ["i"]);
+}
+
+#[tokio::test]
+async fn refusals_that_are_not_settled_at_one_endpoint_make_nothing() {
+    let scene = AccountScene::new().await;
+    for status in [CosmosStatus::new(449), CosmosStatus::GONE, CosmosStatus::new(503)] {
+        scene.inject(FaultInjectionResult::status(status));
+        assert_eq!(scene.create(false).await.outcome.status(), status);
+        assert!(scene.items().await.is_empty());
+    }
+}

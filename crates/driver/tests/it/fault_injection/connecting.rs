@@ -1,0 +1,119 @@
+//! Connections that cannot be made: whoever waits for one is told, and the pool recovers.
+
+use std::time::{Duration, Instant};
+
+use sidereal_driver::diagnostics::{Phase, RequestEventKind};
+use sidereal_driver::fault_injection::{ConnectFault, FaultInjectionResult};
+use sidereal_driver::transport::internals::{PoolSnapshot, TransportOutcome};
+use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
+
+use super::scene::{AFTER_A_HANG, Scene, all_succeed};
+use sidereal_testing::fixture::{joined, numbered};
+
+const REFUSED: FaultInjectionResult =
+    FaultInjectionResult::Connect(ConnectFault::Fail(HttpErrorKind::Connect));
+
+#[tokio::test]
+async fn everyone_who_waits_is_told_when_no_connection_can_be_made() {
+    let scene = Scene::new(2, 3, |_| {});
+    let fault = scene.inject(REFUSED);
+    for task in scene.client.begin(&scene.url(), numbered(40)) {
+        let error = joined(task).await.outcome.unwrap_err();
+        assert_eq!(error.kind(), HttpErrorKind::Connect);
+        assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
+    }
+    assert!(fault.hits() >= 14, "three requests at most share a failure: {}", fault.hits());
+    let pool = scene.client.until_idle(&scene.url()).await;
+    assert!(pool.shards.is_empty());
+    assert_eq!(scene.peer.seen().accepted(), 0);
+
+    scene.faults.clear();
+    scene.reads_succeed(10).await;
+    assert_eq!(scene.peer.seen().accepted(), 1);
+}
+
+#[tokio::test]
+async fn a_request_is_tried_over_one_more_connection_and_then_told() {
+    let scene = Scene::new(4, 20, |_| {});
+    scene.inject(REFUSED);
+    let executed = scene.write().await;
+    assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
+    assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+    let why: Vec<&str> =
+        executed.diagnostics.attempts().iter().map(|it| it.decision.unwrap().why).collect();
+    assert_eq!(
+        why,
+        ["the connection failed: another one is tried", "another connection failed too"]
+    );
+}
+
+#[tokio::test]
+async fn a_connection_that_fails_once_costs_no_request() {
+    let scene = Scene::new(4, 20, |_| {});
+    let fault = scene.inject_into_first(REFUSED);
+    let reads = scene.begin_reads(10);
+    all_succeed(reads).await;
+    assert_eq!(fault.hits(), 1);
+    scene.until_shards(&[1]).await;
+    assert_eq!(scene.peer.seen().arrivals.len(), 10);
+}
+
+#[tokio::test]
+async fn what_is_connected_goes_on_while_nothing_more_can_be() {
+    let scene = Scene::new(4, 20, |setup| setup.sharding.min_clients_per_endpoint = 3);
+    scene.reads_succeed(1).await;
+    let fault = scene.inject(REFUSED);
+    for round in 1..=5 {
+        scene.sweep(Duration::ZERO, None);
+        scene.until_shards(&[0]).await;
+        assert_eq!(fault.hits(), 2 * round, "a sweep tries each missing shard once");
+        assert_eq!(scene.reads_succeed(5).await, [0; 5]);
+    }
+    scene.faults.clear();
+    scene.sweep(Duration::ZERO, None);
+    scene.until_shards(&[0, 11, 12]).await;
+}
+
+#[tokio::test]
+async fn a_connection_that_never_comes_about_holds_a_request_until_its_deadline() {
+    let scene = Scene::new(4, 20, |_| {});
+    scene.inject(FaultInjectionResult::Connect(ConnectFault::Hang));
+    let mut write = scene.client.write(&scene.url(), "/", "{}");
+    write.deadline = Some(Instant::now() + Duration::from_millis(5));
+    match scene.client.execute(write).await.outcome {
+        TransportOutcome::DeadlineExceeded { phase, request_sent } => {
+            assert_eq!((phase, request_sent), (Phase::Connecting, RequestSentStatus::NotSent));
+        }
+        other => panic!("expected the deadline to pass, got {other:?}"),
+    }
+    assert_eq!(scene.client.until_idle(&scene.url()).await.shards.len(), 1);
+}
+
+#[tokio::test]
+async fn requests_for_a_connection_that_never_comes_about_are_sent_over_another() {
+    let scene = Scene::new(1, 4, |_| {});
+    let hang = FaultInjectionResult::Connect(ConnectFault::Hang);
+    let fault = scene.inject_into_first(hang);
+    let writes: Vec<_> = numbered(6)
+        .map(|path| scene.client.write(&scene.url(), &path, "{}"))
+        .map(|write| tokio::spawn(scene.client.execute(write)))
+        .collect();
+    let full = |pool: &PoolSnapshot| pool.queued == 2;
+    scene.client.until(&scene.url(), full).await;
+    scene.sweep(AFTER_A_HANG, None);
+    all_succeed(writes).await;
+    assert_eq!((fault.hits(), scene.shards()), (1, vec![1]));
+    assert_eq!(scene.peer.seen().arrivals.len(), 6);
+}
+
+#[tokio::test]
+async fn a_slow_connection_is_waited_for_and_the_wait_is_written_down() {
+    let scene = Scene::new(4, 20, |_| {});
+    let slow = ConnectFault::Delay(Duration::from_millis(5));
+    scene.inject(FaultInjectionResult::Connect(slow));
+    let executed = scene.read().await;
+    assert_eq!(executed.body(), "found");
+    let [attempt] = executed.diagnostics.attempts() else { panic!("one attempt") };
+    assert!(attempt.time_of(RequestEventKind::Connecting).is_some());
+    assert!(attempt.connecting() > Duration::ZERO);
+}

@@ -1,0 +1,117 @@
+//! Connections through a proxy: tunnels, refusals, and credentials that nobody sees.
+
+use std::net::{Ipv4Addr, TcpListener};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sidereal_driver::transport::{HttpErrorKind, ProxyConfig, RequestSentStatus};
+
+use super::factory;
+use sidereal_testing::fixture::{Executed, Setup};
+use sidereal_testing::peers::{Certificates, ConnectProxy, Peer, Reply, ServedPeer, Speaks};
+
+const PASSWORD: &str = "hunter2-proxy";
+
+/// A peer with TLS, and clients that trust it and go through the proxy at the address.
+fn behind(proxy: &str) -> (ServedPeer, Setup) {
+    let certificates = Certificates::new();
+    let peer = Peer::tls(Speaks::Both, &certificates.loopback()).serve(|_| Reply::ok("answered"));
+    let proxy = ProxyConfig::parse(proxy).unwrap();
+    let setup = Setup::over(factory()).trusting(&certificates);
+    (peer, setup.with(|setup| setup.client.proxy = Some(proxy)))
+}
+
+fn with_password(proxy: &ConnectProxy, password: &str) -> String {
+    format!("http://me:{password}@{}", proxy.address())
+}
+
+async fn read(setup: Setup, peer: &ServedPeer) -> Executed {
+    let client = setup.start();
+    client.execute(client.read(&peer.url(), "/")).await
+}
+
+#[tokio::test]
+async fn requests_go_through_a_tunnel_with_the_credentials_of_the_address() {
+    let proxy = ConnectProxy::with_credentials("me", PASSWORD).await;
+    let (peer, setup) = behind(&with_password(&proxy, PASSWORD));
+    assert_eq!(read(setup, &peer).await.body(), "answered");
+    let seen = proxy.seen();
+    assert_eq!((seen.requests.len(), seen.tunnels), (1, 1));
+    assert_eq!(seen.requests[0].method, "CONNECT");
+    assert_eq!(seen.requests[0].target, format!("localhost:{}", peer.address().port()));
+}
+
+#[tokio::test]
+async fn a_proxy_that_wants_credentials_is_told_of() {
+    let proxy = ConnectProxy::with_credentials("me", PASSWORD).await;
+    let (peer, setup) = behind(&proxy.url());
+    let executed = read(setup, &peer).await;
+    let error = executed.error();
+    assert_eq!(error.kind(), HttpErrorKind::Proxy);
+    assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
+    assert!(error.to_string().contains("wants credentials"), "{error}");
+    assert_eq!((proxy.seen().requests.len(), peer.seen().accepted()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_proxy_that_refuses_is_not_asked_again() {
+    let proxy = ConnectProxy::refusing(403, "not from here").await;
+    let (peer, setup) = behind(&proxy.url());
+    let executed = read(setup, &peer).await;
+    assert_eq!(executed.error().kind(), HttpErrorKind::Proxy);
+    assert!(executed.error().to_string().contains("403"), "{}", executed.error());
+    assert_eq!((proxy.seen().requests.len(), peer.seen().accepted()), (1, 0));
+}
+
+#[tokio::test]
+async fn a_silent_proxy_ends_with_the_connect_timeout() {
+    let proxy = ConnectProxy::silent().await;
+    let (peer, setup) = behind(&proxy.url());
+    let impatient = |it: &mut Setup| it.client.connect_timeout = Duration::from_millis(200);
+    let executed = read(setup.with(impatient), &peer).await;
+    assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
+    assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+    assert_eq!((executed.diagnostics.attempts().len(), peer.seen().accepted()), (2, 0));
+}
+
+#[tokio::test]
+async fn a_proxy_that_is_not_there_is_named() {
+    // The port was free a moment ago; whoever takes it meanwhile is no proxy.
+    let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
+    let (peer, setup) = behind(&format!("http://127.0.0.1:{port}"));
+    let executed = read(setup, &peer).await;
+    assert!(executed.error().to_string().contains("the proxy 127.0.0.1"), "{}", executed.error());
+    assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+}
+
+#[tokio::test]
+async fn hosts_that_are_excepted_are_reached_directly() {
+    let proxy = ConnectProxy::refusing(403, "").await;
+    let (peer, setup) = behind(&proxy.url());
+    let except = |setup: &mut Setup| {
+        let proxy = setup.client.proxy.take().unwrap();
+        setup.client.proxy = Some(proxy.bypassing(["localhost"]));
+    };
+    assert_eq!(read(setup.with(except), &peer).await.body(), "answered");
+    assert!(proxy.seen().requests.is_empty());
+}
+
+#[tokio::test]
+async fn credentials_of_a_proxy_are_shown_to_nobody_else() {
+    let proxy = ConnectProxy::with_credentials("me", "another").await;
+    let (peer, setup) = behind(&with_password(&proxy, PASSWORD));
+    let config = format!("{:?}", setup.client);
+    let executed = read(setup, &peer).await;
+    let error = executed.error();
+    let shown = format!(
+        "{config} {error} {error:?} {} {:?} {} {}",
+        error.chain(),
+        executed.diagnostics,
+        executed.diagnostics,
+        executed.diagnostics.to_json(),
+    );
+    let encoded = STANDARD.encode(format!("me:{PASSWORD}"));
+    assert!(!shown.contains(PASSWORD) && !shown.contains(&encoded), "{shown}");
+    assert_eq!(proxy.seen().requests[0].authorization, Some(format!("Basic {encoded}")));
+}

@@ -1,0 +1,164 @@
+//! What is repeated at the same endpoint, and for how long: throttling, tokens, peers that stop reading.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant, SystemTime};
+
+use bytes::Bytes;
+use sidereal_driver::diagnostics::{NextStep, Phase};
+use sidereal_driver::transport::internals::TransportOutcome;
+use sidereal_driver::transport::{
+    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, HttpErrorKind, RequestSentStatus,
+};
+
+use super::factory;
+use sidereal_testing::fixture::{Executed, Setup, joined};
+use sidereal_testing::peers::{Answer, Peer, Reply, ServedPeer, Speaks};
+
+fn throttled(retry_after: &str) -> Reply {
+    Answer::new(429, "").header("x-ms-retry-after-ms", retry_after).into()
+}
+
+/// A peer that throttles the first requests and answers those after them.
+fn throttling_peer(first: usize, retry_after: &'static str) -> ServedPeer {
+    Peer::cleartext(Speaks::Http2).serve(move |request| match request.ordinal {
+        ordinal if ordinal < first => throttled(retry_after),
+        _ => Answer::new(200, "served").header("x-ms-request-charge", "2.5").into(),
+    })
+}
+
+/// The code of an answer that says no.
+fn refused(executed: &Executed) -> u16 {
+    match &executed.outcome {
+        TransportOutcome::HttpError(response) => response.status.code(),
+        other => panic!("expected a refusal, got {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn throttling_is_waited_out_and_written_down() {
+    let peer = throttling_peer(2, "1");
+    let client = Setup::over(factory()).start();
+    let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
+    assert_eq!(executed.body(), "served");
+    let attempts = executed.diagnostics.attempts();
+    let codes: Vec<u16> = attempts.iter().map(|it| it.status.unwrap().code()).collect();
+    assert_eq!(codes, [429, 429, 200]);
+    let after = NextStep::RetryHere { after: Duration::from_millis(1) };
+    let steps: Vec<NextStep> = attempts.iter().map(|it| it.decision.unwrap().next).collect();
+    assert_eq!(steps, [after, after, NextStep::Finish]);
+    assert_eq!(executed.diagnostics.charge(), 2.5);
+    assert_eq!(peer.seen().accepted(), 1, "throttling says nothing about the connection");
+}
+
+#[tokio::test]
+async fn throttling_is_given_up_when_the_attempts_are_used_up() {
+    let peer = throttling_peer(usize::MAX, "0");
+    let client = Setup::over(factory()).with(|setup| setup.throttling.max_attempts = 3).start();
+    let executed = client.execute(client.read(&peer.url(), "/")).await;
+    assert_eq!((refused(&executed), peer.seen().arrivals.len()), (429, 4));
+}
+
+#[tokio::test]
+async fn a_wait_longer_than_the_budget_or_the_deadline_is_not_begun() {
+    let peer = throttling_peer(usize::MAX, "3600000");
+    let client = Setup::over(factory()).start();
+    let executed = client.execute(client.read(&peer.url(), "/")).await;
+    assert_eq!((refused(&executed), peer.seen().arrivals.len()), (429, 1));
+
+    let peer = throttling_peer(usize::MAX, "20000");
+    let mut request = client.read(&peer.url(), "/");
+    request.deadline = Some(Instant::now() + Duration::from_secs(10));
+    assert_eq!(refused(&client.execute(request).await), 429);
+    assert_eq!(peer.seen().arrivals.len(), 1);
+}
+
+/// Tokens `token-1`, `token-2` and so on, or none.
+#[derive(Default)]
+struct Tokens {
+    fetched: AtomicUsize,
+    fails: bool,
+}
+
+impl AccessTokenSource for Tokens {
+    fn fetch(&self) -> AccessTokenFuture<'_> {
+        let number = self.fetched.fetch_add(1, Ordering::Relaxed) + 1;
+        Box::pin(async move {
+            if self.fails {
+                return Err("secret-of-the-source".into());
+            }
+            let expires_on = SystemTime::now() + Duration::from_secs(3600);
+            Ok(AccessToken { secret: format!("token-{number}"), expires_on })
+        })
+    }
+}
+
+/// A peer that takes one token and finds all others too old, and the source of both.
+fn with_tokens(accepted: &'static str, tokens: Tokens) -> (ServedPeer, Arc<Tokens>, Setup) {
+    let peer = Peer::cleartext(Speaks::Http2).serve(move |request| {
+        match request.header("authorization").is_some_and(|it| it.contains(accepted)) {
+            true => Reply::ok("served"),
+            false => Answer::new(401, "").header("x-ms-substatus", "5006").into(),
+        }
+    });
+    let tokens = Arc::new(tokens);
+    let credential = Credential::Entra(Arc::clone(&tokens) as Arc<dyn AccessTokenSource>);
+    let setup = Setup::over(factory()).with(|setup| setup.credential = credential);
+    (peer, tokens, setup)
+}
+
+#[tokio::test]
+async fn a_token_that_is_refused_is_fetched_anew_once() {
+    let (peer, tokens, setup) = with_tokens("token-2", Tokens::default());
+    let client = setup.start();
+    let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
+    assert_eq!(executed.body(), "served");
+    client.execute(client.read(&peer.url(), "/")).await.body();
+    assert_eq!((tokens.fetched.load(Ordering::Relaxed), peer.seen().arrivals.len()), (2, 3));
+}
+
+#[tokio::test]
+async fn a_new_token_that_is_refused_too_is_the_end_of_it() {
+    let (peer, tokens, setup) = with_tokens("no token is", Tokens::default());
+    let client = setup.start();
+    let executed = client.execute(client.read(&peer.url(), "/")).await;
+    assert_eq!((refused(&executed), peer.seen().arrivals.len()), (401, 2));
+    assert_eq!(tokens.fetched.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test]
+async fn a_source_without_a_token_fails_the_request_before_it_is_sent() {
+    let tokens = Tokens { fails: true, ..Tokens::default() };
+    let (peer, _, setup) = with_tokens("token-1", tokens);
+    let client = setup.start();
+    let executed = client.execute(client.read(&peer.url(), "/")).await;
+    assert_eq!(executed.error().kind(), HttpErrorKind::InvalidRequest);
+    assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+    assert!(executed.error().to_string().contains("gave no token"), "{}", executed.error());
+    let told = format!("{} {}", executed.diagnostics, executed.diagnostics.to_json());
+    assert!(!told.contains("secret-of-the-source"), "{told}");
+    assert_eq!(peer.seen().accepted(), 0);
+}
+
+#[tokio::test]
+async fn a_peer_that_stops_reading_ends_at_the_deadline_and_blocks_nobody_else() {
+    let peer = Peer::cleartext(Speaks::Http2).with_receive_buffer(16 * 1024);
+    let peer = peer.serve(|_| Reply::ok("heard"));
+    let client = Setup::over(factory()).shards(2, 1).start();
+    client.get_ok(&peer.url(), "/ready").await;
+    peer.stop_reading(0);
+    let mut large = client.write(&peer.url(), "/large", Bytes::from(vec![b' '; 8 << 20]));
+    large.deadline = Some(Instant::now() + Duration::from_millis(500));
+    let large = tokio::spawn(client.execute(large));
+    client.until_inflight(&peer.url(), 1).await;
+    for _ in 0..20 {
+        client.get_ok(&peer.url(), "/small").await;
+    }
+    let executed = joined(large).await;
+    let TransportOutcome::DeadlineExceeded { phase, request_sent } = executed.outcome else {
+        panic!("expected the deadline to pass, got {:?}", executed.outcome);
+    };
+    assert_eq!((phase, request_sent), (Phase::AwaitingAnswer, RequestSentStatus::MaybeSent));
+    client.until_idle(&peer.url()).await;
+    assert_eq!(peer.seen().accepted(), 2);
+}

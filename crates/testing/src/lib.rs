@@ -1,0 +1,25 @@
+//! What the workspace's tests share; never part of a release.
+//!
+//! - [`peers`]: scripted HTTP/1.1 and HTTP/2 peers on loopback, driven down to the single frame, with a
+//!   proxy and certificates.
+//! - [`fixture`]: the driver's transport set up over any `HttpClientFactory`.
+//! - `sdk` (feature `azure-core`): clients of the Azure SDK behind the driver's adapter.
+//!
+//! This crate turns on the driver's feature `internals`, so the fixture and the tests see the layers of
+//! the transport. The driver's unit tests must not use it: Cargo would hand them a second copy of the
+//! driver, whose types are not theirs.
+
+#![allow(clippy::unwrap_used, reason = "a fixture that cannot go on fails its test")]
+
+pub mod fixture;
+pub mod peers;
+#[cfg(feature = "azure-core")]
+pub mod sdk;
+mod timeout;
+
+pub use timeout::{TEST_TIMEOUT, within_timeout};
+
+/// The example of this crate's page compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
