@@ -150,8 +150,8 @@ impl HttpClient for FaultInjectingHttpClient {
         self.inner.stream_limit()
     }
 
-    fn when_it_takes_more(&self, tell: Arc<dyn Fn() + Send + Sync>) {
-        self.inner.when_it_takes_more(tell);
+    fn on_stream_limit_raised(&self, notify: Arc<dyn Fn() + Send + Sync>) {
+        self.inner.on_stream_limit_raised(notify);
     }
 
     fn sweep(&self) {

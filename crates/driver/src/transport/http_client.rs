@@ -1,7 +1,7 @@
 //! The seam below sharding: one client, one independent set of connections to one endpoint.
 //!
-//! Everything above (shards, health, retries, diagnostics) is written against [`HttpClient`]; what
-//! speaks HTTP, or pretends to, is behind it.
+//! Everything above (shards, health checks, retries, diagnostics) is written against [`HttpClient`]; what
+//! speaks HTTP, or simulates it, is behind it.
 
 use std::fmt;
 use std::future::Future;
@@ -16,7 +16,7 @@ use crate::diagnostics::RequestDiagnostics;
 /// A request with an absolute URI and its whole body.
 pub type HttpRequest = http::Request<Bytes>;
 
-/// An answer with its whole body.
+/// A response with its whole body.
 pub type HttpResponse = http::Response<Bytes>;
 
 /// A boxed future that borrows its client.
@@ -26,7 +26,7 @@ pub type HttpFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HttpError>> +
 ///
 /// Dropping a future cancels its request: the stream is reset, or the connection closed.
 pub trait HttpClient: fmt::Debug + Send + Sync {
-    /// Sends a request and waits for the whole answer, whatever its status.
+    /// Sends a request and waits for the whole response, whatever its status.
     ///
     /// An error says how far the request got. What is known earlier (the moment it was sent, the headers'
     /// arrival) goes into `diagnostics`, which outlives a future that is dropped at its deadline.
@@ -47,11 +47,11 @@ pub trait HttpClient: fmt::Debug + Send + Sync {
         StreamLimit::Unknown
     }
 
-    /// Asks to be told whenever it takes more requests at once than before; called before it connects. A
-    /// client that does not know its limit has nothing to tell.
-    fn when_it_takes_more(&self, _tell: Arc<dyn Fn() + Send + Sync>) {}
+    /// Registers a callback for whenever [`stream_limit`](Self::stream_limit) rises; called once, before
+    /// the client connects. A client that does not know its limit never calls it.
+    fn on_stream_limit_raised(&self, _notify: Arc<dyn Fn() + Send + Sync>) {}
 
-    /// Closes what has been unused for too long. Called now and then.
+    /// Closes connections that have been idle for too long. Called at each health sweep.
     fn sweep(&self) {}
 
     /// Ends all requests in flight; those that were sent fail as *maybe sent*.

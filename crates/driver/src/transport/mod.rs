@@ -16,7 +16,7 @@ mod authorization_policy;
 #[cfg(feature = "azure-core")]
 mod azure_core_client;
 mod components;
-mod counted;
+mod count_guard;
 mod endpoint;
 mod headers_policy;
 mod http_client;

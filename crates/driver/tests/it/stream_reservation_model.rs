@@ -1,4 +1,4 @@
-//! Every interleaving of reserving, releasing, retiring and waiting, tried by loom.
+//! Every interleaving of reserving, releasing, draining and waiting, tried by loom.
 //!
 //! The two structures are compiled here a second time, over loom's atomics: they name their parts
 //! through `super::sync`, which is loom's here and the standard library's in the driver. So the model
@@ -47,15 +47,15 @@ mod sync {
 
 #[path = "../../src/transport/sharding/stream_slots.rs"]
 mod stream_slots;
-#[path = "../../src/transport/sharding/waiting_line.rs"]
-mod waiting_line;
+#[path = "../../src/transport/sharding/wait_queue.rs"]
+mod wait_queue;
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
-use stream_slots::{Refusal, Retirement, StreamSlots};
-use waiting_line::WaitingLine;
+use stream_slots::{DrainStart, Refusal, StreamSlots};
+use wait_queue::WaitQueue;
 
 #[test]
 fn reservations_never_exceed_the_limit() {
@@ -75,10 +75,10 @@ fn reservations_never_exceed_the_limit() {
     });
 }
 
-/// A retired shard is reported as drained exactly once, by whoever sees the last stream go, and never
+/// A draining shard is reported as drained exactly once, by whoever sees the last stream go, and never
 /// while a stream is in use.
 #[test]
-fn a_retired_shard_drains_exactly_once() {
+fn a_draining_shard_is_drained_exactly_once() {
     loom::model(|| {
         let slots = Arc::new(StreamSlots::new());
         let drained = Arc::new(AtomicUsize::new(0));
@@ -92,62 +92,62 @@ fn a_retired_shard_drains_exactly_once() {
                 })
             })
             .collect();
-        match slots.retire() {
-            Retirement::Drained => drained.fetch_add(1, Ordering::SeqCst),
-            Retirement::Draining(_) => 0,
-            Retirement::Already => panic!("nobody else retires it"),
+        match slots.start_draining() {
+            DrainStart::Drained => drained.fetch_add(1, Ordering::SeqCst),
+            DrainStart::InUse(_) => 0,
+            DrainStart::AlreadyBegun => panic!("nobody else drains it"),
         };
         using.into_iter().for_each(|it| it.join().unwrap());
-        assert!(slots.is_retired());
-        assert_eq!(slots.try_reserve(2), Err(Refusal::Retired));
+        assert!(slots.is_draining());
+        assert_eq!(slots.try_reserve(2), Err(Refusal::Draining));
         assert_eq!((slots.in_use(), drained.load(Ordering::SeqCst)), (0, 1));
     });
 }
 
 #[test]
-fn a_shard_is_retired_by_one_alone() {
+fn draining_is_begun_by_exactly_one_thread() {
     loom::model(|| {
         let slots = Arc::new(StreamSlots::new());
         let other = Arc::clone(&slots);
-        let retiring = thread::spawn(move || other.retire());
-        let outcomes = [slots.retire(), retiring.join().unwrap()];
-        let already = outcomes.iter().filter(|it| **it == Retirement::Already).count();
+        let draining = thread::spawn(move || other.start_draining());
+        let outcomes = [slots.start_draining(), draining.join().unwrap()];
+        let already = outcomes.iter().filter(|it| **it == DrainStart::AlreadyBegun).count();
         assert_eq!(already, 1);
     });
 }
 
-/// A shard with one stream and the line before it; the protocol is that of `shard_pool.rs`.
-struct Counter {
+/// A shard with one stream and its wait queue; the protocol is that of `reservation.rs`.
+struct SingleStream {
     slots: StreamSlots,
-    line: WaitingLine<Arc<AtomicBool>>,
+    queue: WaitQueue<Arc<AtomicBool>>,
 }
 
-impl Counter {
+impl SingleStream {
     fn new() -> Arc<Self> {
-        Arc::new(Self { slots: StreamSlots::new(), line: WaitingLine::new(4) })
+        Arc::new(Self { slots: StreamSlots::new(), queue: WaitQueue::new(4) })
     }
 
-    /// Takes the stream, or joins the line; says whether it has the stream already.
+    /// Reserves the stream, or enqueues; says whether it has the stream already.
     fn reserve(&self, turn: &Arc<AtomicBool>) -> bool {
-        if self.line.is_empty() && self.slots.try_reserve(1).is_ok() {
+        if self.queue.is_empty() && self.slots.try_reserve(1).is_ok() {
             return true;
         }
-        self.line.join(Arc::clone(turn), |_| false).unwrap_or_else(|_| panic!("there is room"));
-        self.serve_line();
+        self.queue.enqueue(Arc::clone(turn), |_| false).unwrap_or_else(|_| panic!("there is room"));
+        self.serve_queue();
         false
     }
 
     fn release(&self) {
         self.slots.release();
-        self.serve_line();
+        self.serve_queue();
     }
 
-    fn serve_line(&self) {
-        while self.line.is_anyone_waiting() {
+    fn serve_queue(&self) {
+        while self.queue.has_waiters() {
             if self.slots.try_reserve(1).is_err() {
                 return;
             }
-            match self.line.next() {
+            match self.queue.dequeue() {
                 Some(turn) => turn.store(true, Ordering::SeqCst),
                 None => {
                     self.slots.release();
@@ -157,65 +157,66 @@ impl Counter {
     }
 }
 
-/// Whoever waits gets a stream that is released, however the two steps of joining and looking fall
-/// between the two steps of releasing and looking.
+/// No lost wakeup: a waiter gets a stream that is released, however the two steps of enqueuing and looking
+/// fall between the two steps of releasing and looking.
 #[test]
-fn nobody_waits_for_a_stream_that_is_free() {
+fn no_wakeup_is_lost_between_a_release_and_an_enqueue() {
     loom::model(|| {
-        let counter = Counter::new();
-        assert_eq!(counter.slots.try_reserve(1), Ok(1));
+        let single = SingleStream::new();
+        assert_eq!(single.slots.try_reserve(1), Ok(1));
         let releasing = {
-            let counter = Arc::clone(&counter);
-            thread::spawn(move || counter.release())
+            let single = Arc::clone(&single);
+            thread::spawn(move || single.release())
         };
         let turn = Arc::new(AtomicBool::new(false));
-        let at_once = counter.reserve(&turn);
+        let at_once = single.reserve(&turn);
         releasing.join().unwrap();
         assert!(at_once || turn.load(Ordering::SeqCst), "waits beside a free stream");
-        assert_eq!(counter.slots.in_use(), 1);
+        assert_eq!(single.slots.in_use(), 1);
     });
 }
 
 #[test]
-fn two_who_wait_are_served_one_after_the_other() {
+fn two_waiters_are_served_one_after_the_other() {
     let mut model = loom::model::Builder::new();
+    // Unbounded, three threads take minutes; bugs of this kind show with two preemptions (CHESS).
     model.preemption_bound = Some(3);
     model.check(|| {
-        let counter = Counter::new();
-        assert_eq!(counter.slots.try_reserve(1), Ok(1));
+        let single = SingleStream::new();
+        assert_eq!(single.slots.try_reserve(1), Ok(1));
         let turns = [Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false))];
         let waiting: Vec<_> = turns
             .iter()
             .map(|turn| {
-                let (counter, turn) = (Arc::clone(&counter), Arc::clone(turn));
+                let (single, turn) = (Arc::clone(&single), Arc::clone(turn));
                 thread::spawn(move || {
-                    if counter.reserve(&turn) {
+                    if single.reserve(&turn) {
                         turn.store(true, Ordering::SeqCst);
                     }
                 })
             })
             .collect();
-        counter.release();
+        single.release();
         waiting.into_iter().for_each(|it| it.join().unwrap());
         let served = || turns.iter().filter(|turn| turn.load(Ordering::SeqCst)).count();
-        assert_eq!((served(), counter.slots.in_use()), (1, 1));
-        counter.release();
-        assert_eq!((served(), counter.slots.in_use()), (2, 1));
+        assert_eq!((served(), single.slots.in_use()), (1, 1));
+        single.release();
+        assert_eq!((served(), single.slots.in_use()), (2, 1));
     });
 }
 
 #[test]
-fn a_full_line_lets_those_go_who_gave_up_and_keeps_the_order() {
+fn a_full_queue_drops_cancelled_waiters_and_keeps_the_order() {
     loom::model(|| {
-        let line = WaitingLine::new(3);
-        for waiter in ["gone", "first", "second"] {
-            line.join(waiter, |_| false).unwrap();
+        let queue = WaitQueue::new(3);
+        for waiter in ["cancelled", "first", "second"] {
+            queue.enqueue(waiter, |_| false).unwrap();
         }
-        let is_gone = |waiter: &&str| *waiter == "gone";
-        assert_eq!(line.join("third", is_gone), Ok(()));
-        assert_eq!(line.join("fourth", is_gone), Err("fourth"));
-        let order: Vec<_> = std::iter::from_fn(|| line.next()).collect();
+        let is_cancelled = |waiter: &&str| *waiter == "cancelled";
+        assert_eq!(queue.enqueue("third", is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fourth", is_cancelled), Err("fourth"));
+        let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third"]);
-        assert!(line.is_empty());
+        assert!(queue.is_empty());
     });
 }

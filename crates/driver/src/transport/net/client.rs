@@ -18,13 +18,14 @@ use crate::transport::{
 /// A client that speaks HTTP itself.
 pub(super) struct NetClient {
     connector: Connector,
-    wire: OnceCell<Wire>,
+    connection: OnceCell<ClientConnection>,
     closed: CancellationToken,
-    /// Who wants to know that the peer allows more streams.
-    takes_more: OnceLock<Arc<dyn Fn() + Send + Sync>>,
+    /// Called when the peer allows more streams.
+    limit_raised: OnceLock<Arc<dyn Fn() + Send + Sync>>,
 }
 
-enum Wire {
+/// What the first connection turned out to speak.
+enum ClientConnection {
     Http1(Http1Pool),
     Http2(Http2Connection),
 }
@@ -34,30 +35,33 @@ impl NetClient {
     pub(super) fn new(connector: Connector) -> Self {
         Self {
             connector,
-            wire: OnceCell::new(),
+            connection: OnceCell::new(),
             closed: CancellationToken::new(),
-            takes_more: OnceLock::new(),
+            limit_raised: OnceLock::new(),
         }
     }
 
-    /// The connection, made by the first who asks; those who come meanwhile wait for it.
-    async fn wire(&self) -> Result<&Wire, HttpError> {
+    /// The connection. Single-flight: the first caller makes it, those who come meanwhile wait for it.
+    async fn connection(&self) -> Result<&ClientConnection, HttpError> {
+        // Unbiased: a client that is closed while it connects may end either way, and both are final.
         tokio::select! {
-            wire = self.wire.get_or_try_init(|| self.start()) => wire,
-            () = self.closed.cancelled() => Err(self.given_up()),
+            connection = self.connection.get_or_try_init(|| self.start()) => connection,
+            () = self.closed.cancelled() => Err(self.evicted()),
         }
     }
 
-    async fn start(&self) -> Result<Wire, HttpError> {
+    async fn start(&self) -> Result<ClientConnection, HttpError> {
         let (stream, protocol) = self.connector.connect().await?;
         Ok(match protocol {
             HttpProtocol::Http1 => {
-                Wire::Http1(Http1Pool::start(stream, self.connector.clone()).await?)
+                ClientConnection::Http1(Http1Pool::start(stream, self.connector.clone()).await?)
             }
             HttpProtocol::Http2 => {
                 let Connector { endpoint, config, .. } = &self.connector;
-                let takes_more = self.takes_more.get().cloned();
-                Wire::Http2(Http2Connection::start(stream, endpoint, config, takes_more).await?)
+                let limit_raised = self.limit_raised.get().cloned();
+                ClientConnection::Http2(
+                    Http2Connection::start(stream, endpoint, config, limit_raised).await?,
+                )
             }
         })
     }
@@ -67,30 +71,30 @@ impl NetClient {
         request: HttpRequest,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
-        let wire = match self.wire.get() {
-            Some(wire) => wire,
+        let connection = match self.connection.get() {
+            Some(connection) => connection,
             None => {
                 diagnostics.record(RequestEventKind::Connecting);
-                self.wire().await?
+                self.connection().await?
             }
         };
-        match wire {
-            Wire::Http1(pool) => {
+        match connection {
+            ClientConnection::Http1(pool) => {
                 diagnostics.protocol = Some(HttpProtocol::Http1);
                 pool.execute(request, diagnostics).await
             }
-            Wire::Http2(connection) => {
+            ClientConnection::Http2(connection) => {
                 diagnostics.protocol = Some(HttpProtocol::Http2);
                 connection.execute(request, diagnostics).await
             }
         }
     }
 
-    fn given_up(&self) -> HttpError {
+    fn evicted(&self) -> HttpError {
         HttpError::new(
             HttpErrorKind::Evicted,
             RequestSentStatus::NotSent,
-            format!("the connection to {} was given up", self.connector.endpoint),
+            format!("the connection to {} was evicted", self.connector.endpoint),
         )
     }
 }
@@ -106,36 +110,36 @@ impl HttpClient for NetClient {
 
     fn connect(&self) -> HttpFuture<'_, Option<HttpProtocol>> {
         Box::pin(async {
-            Ok(Some(match self.wire().await? {
-                Wire::Http1(_) => HttpProtocol::Http1,
-                Wire::Http2(_) => HttpProtocol::Http2,
+            Ok(Some(match self.connection().await? {
+                ClientConnection::Http1(_) => HttpProtocol::Http1,
+                ClientConnection::Http2(_) => HttpProtocol::Http2,
             }))
         })
     }
 
     fn stream_limit(&self) -> StreamLimit {
-        match self.wire.get() {
-            Some(Wire::Http2(connection)) => connection.limit(),
-            Some(Wire::Http1(_)) | None => StreamLimit::Unknown,
+        match self.connection.get() {
+            Some(ClientConnection::Http2(connection)) => connection.limit(),
+            Some(ClientConnection::Http1(_)) | None => StreamLimit::Unknown,
         }
     }
 
-    fn when_it_takes_more(&self, tell: Arc<dyn Fn() + Send + Sync>) {
-        // A client has one pool; who asks first is told.
-        let _ = self.takes_more.set(tell);
+    fn on_stream_limit_raised(&self, notify: Arc<dyn Fn() + Send + Sync>) {
+        // A client has one pool: the first registration stands.
+        let _ = self.limit_raised.set(notify);
     }
 
     fn sweep(&self) {
-        if let Some(Wire::Http1(pool)) = self.wire.get() {
+        if let Some(ClientConnection::Http1(pool)) = self.connection.get() {
             pool.sweep();
         }
     }
 
     fn close(&self) {
         self.closed.cancel();
-        match self.wire.get() {
-            Some(Wire::Http1(pool)) => pool.close(),
-            Some(Wire::Http2(connection)) => connection.close(),
+        match self.connection.get() {
+            Some(ClientConnection::Http1(pool)) => pool.close(),
+            Some(ClientConnection::Http2(connection)) => connection.close(),
             None => {}
         }
     }
@@ -143,9 +147,9 @@ impl HttpClient for NetClient {
 
 impl fmt::Debug for NetClient {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let speaks = match self.wire.get() {
-            Some(Wire::Http1(_)) => "HTTP/1.1",
-            Some(Wire::Http2(_)) => "HTTP/2",
+        let speaks = match self.connection.get() {
+            Some(ClientConnection::Http1(_)) => "HTTP/1.1",
+            Some(ClientConnection::Http2(_)) => "HTTP/2",
             None => "not connected",
         };
         write!(formatter, "NetClient({}, {speaks})", self.connector.endpoint)

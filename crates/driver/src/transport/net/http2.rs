@@ -21,7 +21,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::connector::Stream;
 use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
-use crate::transport::counted::Counted;
+use crate::transport::count_guard::CountGuard;
 use crate::transport::{
     Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     RequestSentStatus, StreamLimit,
@@ -54,7 +54,7 @@ struct State {
     in_flight: AtomicU32,
     end: AtomicU8,
     /// Told when the peer allows more streams than before.
-    takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
+    limit_raised: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// Why a connection ended, where the error of a stream cannot tell.
@@ -71,7 +71,7 @@ impl Http2Connection {
         stream: Stream,
         endpoint: &Endpoint,
         config: &HttpClientConfig,
-        takes_more: Option<Arc<dyn Fn() + Send + Sync>>,
+        limit_raised: Option<Arc<dyn Fn() + Send + Sync>>,
     ) -> Result<Self, HttpError> {
         let mut builder = h2::client::Builder::new();
         builder
@@ -90,7 +90,7 @@ impl Http2Connection {
             limit: AtomicU32::new(config.initial_max_streams),
             in_flight: AtomicU32::new(0),
             end: AtomicU8::new(end::OPEN),
-            takes_more,
+            limit_raised,
         });
         let unused = CancellationToken::new();
         let pings = connection.ping_pong();
@@ -123,7 +123,7 @@ impl Http2Connection {
         request: HttpRequest,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
-        let _in_flight = Counted::begin(&self.state.in_flight);
+        let _in_flight = CountGuard::new(&self.state.in_flight);
         let (head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
         let mut sender = self.sender.clone();
@@ -209,7 +209,7 @@ impl State {
     /// Takes note of what the peer allows.
     fn allow(&self, streams: u32) {
         let before = self.limit.swap(streams, Ordering::AcqRel);
-        if let Some(tell) = self.takes_more.as_ref().filter(|_| streams > before) {
+        if let Some(tell) = self.limit_raised.as_ref().filter(|_| streams > before) {
             tell();
         }
     }

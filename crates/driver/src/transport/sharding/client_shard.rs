@@ -1,4 +1,4 @@
-//! One shard: a client, its streams, and what is known of its requests.
+//! One shard: a client, its streams, and statistics of its requests.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -9,17 +9,17 @@ use tokio::sync::{Notify, watch};
 use super::ShardingConfig;
 use super::selection::ShardView;
 use super::shard_health::ShardStats;
-use super::stream_slots::StreamSlots;
+use super::stream_slots::{DrainStart, StreamSlots};
 use crate::transport::{HttpClient, HttpError, StreamLimit};
 
-/// A client among those of an endpoint.
+/// One client among those of an endpoint.
 #[derive(Debug)]
 pub(super) struct ClientShard {
-    pub(super) id: u64,
-    pub(super) client: Arc<dyn HttpClient>,
-    pub(super) slots: StreamSlots,
-    /// Told once, when a retired shard's last request has ended.
-    pub(super) drained: Notify,
+    id: u64,
+    client: Arc<dyn HttpClient>,
+    slots: StreamSlots,
+    /// Notified once, when the last request of a draining shard has ended.
+    drained: Notify,
     is_ready: AtomicBool,
     readiness: watch::Sender<Readiness>,
     counters: Counters,
@@ -33,7 +33,10 @@ enum Readiness {
     Failed(HttpError),
 }
 
-/// Times are nanoseconds since the pool began.
+/// Statistics for selection and health checks. Times are nanoseconds since the pool was created.
+///
+/// All are Relaxed: each stands alone, nothing is published through them, and a health check that reads
+/// one a moment too early decides again at the next sweep.
 #[derive(Debug)]
 struct Counters {
     last_success: AtomicU64,
@@ -45,9 +48,9 @@ struct Counters {
 }
 
 impl ClientShard {
-    /// A shard whose connection is still to be made.
-    pub(super) fn connecting(id: u64, client: Arc<dyn HttpClient>, age: Duration) -> Self {
-        let now = nanoseconds(age);
+    /// A shard whose connection is still to be made; `now` counts from the pool's creation.
+    pub(super) fn connecting(id: u64, client: Arc<dyn HttpClient>, now: Duration) -> Self {
+        let now = nanoseconds(now);
         Self {
             id,
             client,
@@ -66,22 +69,34 @@ impl ClientShard {
         }
     }
 
-    /// Tells everyone who waits that the connection is there.
-    pub(super) fn became_ready(&self) {
+    /// Its number among those of the endpoint; none is used twice.
+    pub(super) fn id(&self) -> u64 {
+        self.id
+    }
+
+    /// What sends its requests.
+    pub(super) fn client(&self) -> &Arc<dyn HttpClient> {
+        &self.client
+    }
+
+    /// The connection is made.
+    pub(super) fn mark_ready(&self) {
+        // Release: pairs with the Acquire in `is_ready`; who sees the flag sees the client connected.
         self.is_ready.store(true, Ordering::Release);
         self.readiness.send_replace(Readiness::Ready);
     }
 
-    /// Tells everyone who waits that there will be no connection.
-    pub(super) fn failed_to_connect(&self, error: HttpError) {
+    /// There will be no connection.
+    pub(super) fn mark_failed(&self, error: HttpError) {
         self.readiness.send_replace(Readiness::Failed(error));
     }
 
-    /// Waits until it is clear whether the connection is there.
-    pub(super) async fn settled(&self) -> Result<(), HttpError> {
+    /// Waits until the connection is made or has failed.
+    pub(super) async fn connect_outcome(&self) -> Result<(), HttpError> {
+        // A watch, not a notification: who subscribes after the outcome sees it at once.
         let mut readiness = self.readiness.subscribe();
-        let settled = readiness.wait_for(|now| !matches!(now, Readiness::Connecting)).await;
-        match &*settled.expect("the sender lives as long as the shard") {
+        let known = readiness.wait_for(|now| !matches!(now, Readiness::Connecting)).await;
+        match &*known.expect("the sender lives as long as the shard") {
             Readiness::Failed(error) => Err(error.clone()),
             Readiness::Ready | Readiness::Connecting => Ok(()),
         }
@@ -92,9 +107,33 @@ impl ClientShard {
         self.is_ready.load(Ordering::Acquire)
     }
 
-    /// Whether its connection is over, or takes no more streams.
-    pub(super) fn has_ended(&self) -> bool {
+    /// Whether its connection has ended, or takes no more streams.
+    pub(super) fn is_closed(&self) -> bool {
         self.is_ready() && self.client.stream_limit() == StreamLimit::Closed
+    }
+
+    /// Reserves a stream below the limit in force; says how many are in use then.
+    pub(super) fn try_reserve(&self, config: &ShardingConfig) -> Option<u32> {
+        let limit = self.client.stream_limit().within(config.max_streams_per_client);
+        self.slots.try_reserve(limit).ok()
+    }
+
+    /// Gives a stream back.
+    pub(super) fn release(&self) {
+        if self.slots.release() {
+            self.drained.notify_one();
+        }
+    }
+
+    /// Gives out no more streams.
+    pub(super) fn start_draining(&self) -> DrainStart {
+        self.slots.start_draining()
+    }
+
+    /// Waits until the last stream of a draining shard is released.
+    pub(super) async fn drained(&self) {
+        // `notify_one` stores a permit, so a release before this wait is not lost.
+        self.drained.notified().await;
     }
 
     /// What selection sees.
@@ -102,13 +141,13 @@ impl ClientShard {
         let failures = self.counters.consecutive_failures.load(Ordering::Relaxed);
         ShardView {
             in_use: self.slots.in_use(),
-            // One that is being taken out may still be in the list.
-            limit: match self.slots.is_retired() {
+            // A draining shard may still be in a list that was loaded earlier.
+            limit: match self.slots.is_draining() {
                 true => 0,
                 false => self.client.stream_limit().within(config.max_streams_per_client),
             },
             is_ready: self.is_ready(),
-            is_doubtful: failures >= config.consecutive_failure_threshold,
+            is_failing: failures >= config.consecutive_failure_threshold,
         }
     }
 
@@ -127,8 +166,8 @@ impl ClientShard {
         }
     }
 
-    /// Notes that a request begins; `in_use` is the number of streams with it.
-    pub(super) fn began(&self, in_use: u32, now: Duration) {
+    /// A request begins; `in_use` is the number of streams with it.
+    pub(super) fn record_start(&self, in_use: u32, now: Duration) {
         let now = nanoseconds(now);
         self.counters.last_request.store(now, Ordering::Relaxed);
         self.counters.total_requests.fetch_add(1, Ordering::Relaxed);
@@ -137,21 +176,23 @@ impl ClientShard {
         }
     }
 
-    /// Notes that an answer came, whatever it said: the connection works.
-    pub(super) fn succeeded(&self, now: Duration) {
+    /// A response came, whatever its status: the connection works.
+    pub(super) fn record_success(&self, now: Duration) {
         self.counters.last_success.store(nanoseconds(now), Ordering::Relaxed);
+        // Read first: a store on every response would take the cache line from all other cores.
         if self.counters.consecutive_failures.load(Ordering::Relaxed) != 0 {
             self.counters.consecutive_failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Notes that no answer came.
-    pub(super) fn failed(&self) {
+    /// No response came.
+    pub(super) fn record_failure(&self) {
         self.counters.consecutive_failures.fetch_add(1, Ordering::Relaxed);
         self.counters.total_failures.fetch_add(1, Ordering::Relaxed);
     }
 }
 
+/// Saturates after 584 years.
 fn nanoseconds(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }

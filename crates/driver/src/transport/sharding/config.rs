@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::options::ShardingOptionsView;
 
-/// How many connections share the load of an endpoint, and when one is given up.
+/// How many connections share the load of an endpoint, and when one is evicted.
 ///
 /// What each means, and its default, is with [`ShardingOptions`](crate::options::ShardingOptions).
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ impl From<ShardingOptionsView<'_>> for ShardingConfig {
         Self {
             max_streams_per_client: options.max_streams_per_client().get(),
             max_clients_per_endpoint,
-            // A minimum above the maximum gives way to it.
+            // The maximum wins over a minimum above it: it bounds what the machine and the service are asked for.
             min_clients_per_endpoint: options
                 .min_clients_per_endpoint()
                 .get()

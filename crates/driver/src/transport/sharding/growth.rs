@@ -1,62 +1,39 @@
 //! More shards: when there may be another, and how its connection is made.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::client_shard::ClientShard;
-use super::retirement::Farewell;
+use super::eviction::Removal;
 use super::shard_pool::{EndpointShardPool, PoolKind};
 use crate::transport::{HttpClient, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 
-/// How long no shard is added after one could not be, while others serve.
-const GROWTH_PAUSE: Duration = Duration::from_secs(1);
-
-/// How much longer than its own timeout a client may take to say that it could not connect. A client of
-/// somebody else may have no timeout at all.
+/// How much longer than its own connect timeout a client may take to report a failure. A client of
+/// somebody else may have no timeout at all, and must not keep its slot for ever.
 const CONNECT_SLACK: Duration = Duration::from_secs(1);
 
 impl EndpointShardPool {
     /// Starts with a client that exists already and has a connection.
     pub(in crate::transport) fn adopt(self: &Arc<Self>, client: Arc<dyn HttpClient>) {
-        if self.take_place() {
-            self.add_shard(client).became_ready();
+        if let Some(shard) = self.add_shard(|| client) {
+            shard.mark_ready();
         }
     }
 
     /// Whether another shard may be made.
     pub(super) fn may_grow(&self, shards: &[Arc<ClientShard>]) -> bool {
-        let most = self.context.sharding.max_clients_per_endpoint;
-        self.places.load(Ordering::Relaxed) < most
-            && (!self.is_growth_paused() || !shards.iter().any(|shard| shard.is_ready()))
-    }
-
-    /// Whether some shard has its connection.
-    pub(super) fn has_ready_shard(&self) -> bool {
-        self.shards.load().iter().any(|shard| shard.is_ready() && !shard.has_ended())
-    }
-
-    fn is_growth_paused(&self) -> bool {
-        let until = Duration::from_nanos(self.growth_paused_until.load(Ordering::Relaxed));
-        // Hardly ever paused, and then the clock need not be read.
-        !until.is_zero() && self.began.elapsed() < until
-    }
-
-    fn pause_growth(&self) {
-        let until = (self.began.elapsed() + GROWTH_PAUSE).as_nanos();
-        let until = u64::try_from(until).unwrap_or(u64::MAX);
-        self.growth_paused_until.store(until, Ordering::Relaxed);
+        // The back-off protects an endpoint that serves. With no connection at all there is nothing to
+        // protect, and every request would fail meanwhile.
+        self.shards().has_free_slot()
+            && (!self.growth_backoff().is_active(|| self.age())
+                || !shards.iter().any(|shard| shard.is_ready()))
     }
 
     /// Makes another shard, if there may be one.
     pub(super) fn grow(self: &Arc<Self>) {
-        if !self.take_place() {
-            return;
-        }
-        let client = self.context.factory.create(&self.endpoint, &self.context.client_config);
-        let shard = self.add_shard(client);
+        let Some(shard) = self.add_shard(|| self.new_client()) else { return };
         let pool = Arc::clone(self);
-        let started = self.context.tasks.spawn("connect a shard", async move {
+        let started = self.tasks().spawn("shard-connect", async move {
             pool.connect(&shard).await;
         });
         if !started {
@@ -65,94 +42,100 @@ impl EndpointShardPool {
         }
     }
 
-    fn take_place(&self) -> bool {
-        let most = self.context.sharding.max_clients_per_endpoint;
-        let below = |places: u32| (places < most).then_some(places + 1);
-        self.places.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
-    }
-
-    fn add_shard(self: &Arc<Self>, client: Arc<dyn HttpClient>) -> Arc<ClientShard> {
+    fn add_shard(
+        self: &Arc<Self>,
+        client: impl FnOnce() -> Arc<dyn HttpClient>,
+    ) -> Option<Arc<ClientShard>> {
+        // Weak: the client keeps the callback, and the pool the client.
         let pool = Arc::downgrade(self);
-        client.when_it_takes_more(Arc::new(move || {
-            if let Some(pool) = pool.upgrade() {
-                pool.serve_line();
-            }
-        }));
-        let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let shard = Arc::new(ClientShard::connecting(id, client, self.began.elapsed()));
-        self.shards.rcu(|shards| {
-            let mut shards = Vec::clone(shards);
-            shards.push(Arc::clone(&shard));
-            shards
-        });
-        shard
+        let watched = || {
+            let client = client();
+            client.on_stream_limit_raised(Arc::new(move || {
+                if let Some(pool) = pool.upgrade() {
+                    pool.serve_queue();
+                }
+            }));
+            client
+        };
+        self.shards().add(watched, self.age())
     }
 
-    /// Makes the connection of a shard and tells those who wait for it.
+    /// Makes the connection of a shard, and tells those who wait for it.
     async fn connect(self: &Arc<Self>, shard: &Arc<ClientShard>) {
-        let connecting = Connecting { pool: self, shard };
-        let limit = self.context.client_config.connect_timeout + CONNECT_SLACK;
-        let connected = match tokio::time::timeout(limit, shard.client.connect()).await {
+        let cancelled = ConnectCancelled { pool: self, shard };
+        let limit = self.connect_timeout() + CONNECT_SLACK;
+        let connected = match tokio::time::timeout(limit, shard.client().connect()).await {
             Ok(connected) => connected,
             Err(_) => Err(HttpError::new(
                 HttpErrorKind::Connect,
                 RequestSentStatus::NotSent,
-                format!("no connection to {} was ready within {limit:?}", self.endpoint),
+                format!("no connection to {} was ready within {limit:?}", self.endpoint()),
             )),
         };
-        std::mem::forget(connecting);
+        // The outcome is known, and `finish_connect` reports it. Dropping the guard would report a
+        // cancelled connect on top, and remove the shard a second time. It owns nothing that could leak.
+        std::mem::forget(cancelled);
+        self.finish_connect(shard, connected);
+    }
+
+    fn finish_connect(
+        self: &Arc<Self>,
+        shard: &Arc<ClientShard>,
+        connected: Result<Option<HttpProtocol>, HttpError>,
+    ) {
         match connected {
-            Ok(Some(HttpProtocol::Http1)) if self.kind == PoolKind::Sharded => {
-                self.http1_client.store(Some(Arc::new(Arc::clone(&shard.client))));
-                shard.failed_to_connect(HttpError::new(
-                    HttpErrorKind::ProtocolChanged,
-                    RequestSentStatus::NotSent,
-                    format!("{} speaks HTTP/1.1", self.endpoint),
-                ));
-                self.retire(shard, Farewell::HandedOver);
+            Ok(Some(HttpProtocol::Http1)) if self.kind() == PoolKind::Sharded => {
+                // Kept before the waiters are told: they make the pool that takes it over.
+                self.keep_http1_client(shard.client());
+                shard.mark_failed(self.protocol_changed("HTTP/1.1"));
+                self.remove(shard, Removal::HandedOver);
             }
-            Ok(Some(HttpProtocol::Http2)) if self.kind == PoolKind::Plain => {
-                shard.failed_to_connect(HttpError::new(
-                    HttpErrorKind::ProtocolChanged,
-                    RequestSentStatus::NotSent,
-                    format!("{} speaks HTTP/2", self.endpoint),
-                ));
-                self.retire(shard, Farewell::Ended);
+            Ok(Some(HttpProtocol::Http2)) if self.kind() == PoolKind::Plain => {
+                shard.mark_failed(self.protocol_changed("HTTP/2"));
+                self.remove(shard, Removal::ConnectionClosed);
             }
             Ok(_) => {
-                shard.became_ready();
-                self.serve_line();
+                shard.mark_ready();
+                self.serve_queue();
             }
             Err(error) => {
-                if self.has_ready_shard() {
-                    self.pause_growth();
+                if self.shards().has_ready() {
+                    self.growth_backoff().start(self.age());
                 }
-                tracing::debug!(endpoint = %self.endpoint, shard = shard.id, error = %error.chain(),
-                    "a connection could not be made");
-                shard.failed_to_connect(error);
-                self.retire(shard, Farewell::Ended);
+                tracing::debug!(endpoint = %self.endpoint(), shard = shard.id(),
+                    error = %error.chain(), "connecting a shard failed");
+                shard.mark_failed(error);
+                self.remove(shard, Removal::ConnectionClosed);
             }
         }
     }
+
+    fn protocol_changed(&self, spoken: &str) -> HttpError {
+        HttpError::new(
+            HttpErrorKind::ProtocolChanged,
+            RequestSentStatus::NotSent,
+            format!("{} speaks {spoken}", self.endpoint()),
+        )
+    }
 }
 
-/// Tells those who wait for a connection that it will not come, should its task end before it does.
-struct Connecting<'a> {
+/// Fails those who wait for a connection, should its task be aborted or panic before the outcome is known.
+struct ConnectCancelled<'a> {
     pool: &'a Arc<EndpointShardPool>,
     shard: &'a Arc<ClientShard>,
 }
 
-impl Drop for Connecting<'_> {
+impl Drop for ConnectCancelled<'_> {
     fn drop(&mut self) {
-        let error = match self.pool.context.tasks.is_shutting_down() {
-            true => self.pool.no_longer_here(),
+        let error = match self.pool.tasks().is_shutting_down() {
+            true => self.pool.closed_error(),
             false => HttpError::new(
                 HttpErrorKind::Connect,
                 RequestSentStatus::NotSent,
-                format!("connecting to {} ended before it was done", self.pool.endpoint),
+                format!("connecting to {} ended before it was done", self.pool.endpoint()),
             ),
         };
-        self.shard.failed_to_connect(error);
-        self.pool.retire(self.shard, Farewell::Ended);
+        self.shard.mark_failed(error);
+        self.pool.remove(self.shard, Removal::ConnectionClosed);
     }
 }

@@ -4,11 +4,11 @@
 //! more shards in use, since a connection that was closed after one burst must be made again for the
 //! next. The spread follows within a few sweeps in both directions.
 
-/// How many intervals the spread looks back.
+/// How many intervals the spread looks back: at ten seconds a sweep, a spike is forgotten after 80 seconds.
 const WINDOW: usize = 8;
 
-/// Fewer intervals than this tell nothing.
-const FEWEST: usize = 3;
+/// A deviation of fewer samples than this says nothing about the load.
+const MIN_SAMPLES: usize = 3;
 
 /// The spread in force, and the numbers it comes from.
 #[derive(Clone, Debug, PartialEq)]
@@ -41,10 +41,10 @@ impl LoadSpread {
         self.ratio
     }
 
-    /// The standard deviation of the load over its mean.
+    /// The coefficient of variation: the standard deviation of the load over its mean.
     fn variation(&self) -> f64 {
         let seen = self.seen.min(WINDOW);
-        if seen < FEWEST {
+        if seen < MIN_SAMPLES {
             return 0.0;
         }
         let samples = self.requests[..seen].iter().map(|count| *count as f64);

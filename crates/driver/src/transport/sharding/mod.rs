@@ -1,25 +1,33 @@
-//! Several clients per endpoint: who gets the next request, when there are more, and when one is given up.
+//! Several clients per endpoint: which gets the next request, when there are more, and when one is evicted.
 //!
-//! [`EndpointShardPool`] carries out what the pure files beside it decide: `selection.rs` (which shard),
-//! `shard_health.rs` (which is sick), `load_spread.rs` (how many take new requests). Its own files are what
-//! it does: `reservation.rs` (a stream for a request), `growth.rs`, `retirement.rs` and `sweep.rs`. `stream_slots.rs` and
-//! `waiting_line.rs` are the two structures that many threads change at once; they know no runtime, and a
-//! model (`tests/stream_reservation_model.rs`) tries all their interleavings.
+//! [`EndpointShardPool`] carries out what the pure files decide: `selection.rs` (which shard),
+//! `shard_health.rs` (which is unhealthy), `load_spread.rs` (how many take new requests). Its state has
+//! owners: `shard_list.rs`, `wait_queue.rs`, `load_meter.rs`, `connect_waiters.rs`, `growth_backoff.rs`.
+//! What it does with them is in `reservation.rs` (a stream for a request), `growth.rs`, `eviction.rs` and
+//! `sweep.rs`.
+//!
+//! `stream_slots.rs` and `wait_queue.rs` are lock-free structures that many threads change at once; they
+//! know no runtime, and a loom model (`tests/it/stream_reservation_model.rs`) tries all their
+//! interleavings. Nothing here knows what a header is.
 
 mod client_shard;
 mod config;
+mod connect_waiters;
+mod eviction;
 mod growth;
+mod growth_backoff;
+mod load_meter;
 mod load_spread;
 mod reservation;
-mod retirement;
 mod selection;
 mod shard_health;
+mod shard_list;
 mod shard_pool;
 mod snapshot;
 mod stream_slots;
 mod sweep;
 mod sync;
-mod waiting_line;
+mod wait_queue;
 
 pub use config::ShardingConfig;
 pub use reservation::SendTerms;

@@ -1,7 +1,6 @@
-//! A stream for a request: taken at once, waited for in line, or exchanged for a better one.
+//! A stream for a request: reserved at once, waited for in the queue, or exchanged for one that is ready.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use tokio::sync::oneshot;
@@ -10,7 +9,6 @@ use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
 use super::shard_pool::EndpointShardPool;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
-use crate::transport::counted::Counted;
 use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
 
 /// What a request asks of the transport beside being sent.
@@ -27,32 +25,37 @@ pub struct SendTerms {
 #[derive(Debug)]
 pub(super) struct Reservation {
     pool: Arc<EndpointShardPool>,
-    pub(super) shard: Arc<ClientShard>,
-    /// How many streams of the shard were in use with this one.
-    pub(super) in_use: u32,
+    shard: Arc<ClientShard>,
+    in_use: u32,
     is_held: bool,
 }
 
 impl Reservation {
-    fn release(&self) {
-        if self.shard.slots.release() {
-            self.shard.drained.notify_one();
-        }
+    /// The shard whose stream it is.
+    pub(super) fn shard(&self) -> &Arc<ClientShard> {
+        &self.shard
     }
 
-    /// Gives the stream back without looking at the line; the caller does.
-    fn release_quietly(mut self) {
+    /// How many streams of the shard were in use with this one.
+    pub(super) fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    /// Gives the stream back without serving the queue: the caller serves it, and from `drop` it would
+    /// recurse.
+    fn release_unserved(mut self) {
         self.is_held = false;
-        self.release();
+        self.shard.release();
     }
 }
 
 impl Drop for Reservation {
     fn drop(&mut self) {
         if self.is_held {
-            self.release();
-            self.pool.serve_line();
-            self.pool.tell_of_free_stream();
+            // Released first, then looked at the queue: the order that loses no wakeup (`WaitQueue`).
+            self.shard.release();
+            self.pool.serve_queue();
+            self.pool.connect_waiters().notify_stream_freed();
         }
     }
 }
@@ -62,12 +65,12 @@ impl Drop for Reservation {
 enum Wanted {
     /// Any, a new one included; one is avoided if that is possible.
     Any { avoided: Option<u64> },
-    /// One that has its connection and whose requests succeed, but not the avoided one.
+    /// One that has its connection and does not keep failing, but not the avoided one.
     Ready { avoided: Option<u64> },
 }
 
 impl EndpointShardPool {
-    /// A stream of a connection that is there.
+    /// A stream of a shard that has its connection.
     pub(super) async fn reserve_connected(
         self: &Arc<Self>,
         diagnostics: &mut RequestDiagnostics,
@@ -76,9 +79,9 @@ impl EndpointShardPool {
         loop {
             let reservation = self.reserve(diagnostics, avoided).await?;
             match self.until_connected(reservation, diagnostics, avoided).await {
-                // Other connections serve: the request need not pay for one that could not be added.
-                Err(error) if error.is_about_connecting() && self.has_ready_shard() => {}
-                settled => return settled,
+                // Other connections serve: the request must not fail for one that could not be added.
+                Err(error) if error.is_about_connecting() && self.shards().has_ready() => {}
+                outcome => return outcome,
             }
         }
     }
@@ -88,31 +91,32 @@ impl EndpointShardPool {
         diagnostics: &mut RequestDiagnostics,
         avoided: Option<u64>,
     ) -> Result<Reservation, HttpError> {
-        // Those who wait go first.
-        if self.line.is_empty()
+        // FIFO: waiters go first.
+        if self.queue().is_empty()
             && let Some(reservation) = self.try_reserve(Wanted::Any { avoided })
         {
             return Ok(reservation);
         }
-        if self.closed.load(Ordering::Acquire) {
-            return Err(self.no_longer_here());
+        if self.is_closed() {
+            return Err(self.closed_error());
         }
         diagnostics.record(RequestEventKind::Queued);
-        let (turn, comes) = oneshot::channel();
-        if self.line.join(turn, oneshot::Sender::is_closed).is_err() {
+        let (waiter, reserved) = oneshot::channel();
+        // A receiver that was dropped is a request that was cancelled.
+        if self.queue().enqueue(waiter, oneshot::Sender::is_closed).is_err() {
             return Err(self.queue_full());
         }
-        self.serve_line();
-        if self.closed.load(Ordering::Acquire) {
-            // The pool was closed while this one joined.
-            self.dismiss_line();
+        // A stream may have been released between the attempt above and the enqueuing.
+        self.serve_queue();
+        if self.is_closed() {
+            // The pool was closed while this one was enqueued, perhaps after the queue was emptied.
+            self.reject_waiters();
         }
-        comes.await.map_err(|_| self.no_longer_here())
+        reserved.await.map_err(|_| self.closed_error())
     }
 
     /// Waits until the shard of a reservation has its connection. Should a stream of another become free
-    /// meanwhile, that one is taken: a new connection is for those who come after a spike, not for those
-    /// who happened to ask for it.
+    /// meanwhile, that one is taken: the request that caused growth need not wait for it.
     async fn until_connected(
         self: &Arc<Self>,
         reservation: Reservation,
@@ -123,114 +127,117 @@ impl EndpointShardPool {
             return Ok(reservation);
         }
         diagnostics.record(RequestEventKind::Connecting);
-        let _waiting = Counted::begin(&self.waiting_for_connection);
+        // Counted before the first look, so that a stream released after the look is announced.
+        let _waiting = self.connect_waiters().enter();
         loop {
             // Also before the first wait: a stream may have become free since this one was reserved.
             if let Some(ready) = self.try_reserve(Wanted::Ready { avoided }) {
                 return Ok(ready);
             }
+            // Unbiased: both ends give a stream, and neither can starve the other.
             tokio::select! {
-                settled = reservation.shard.settled() => return settled.map(|()| reservation),
-                () = self.freed.notified() => {}
+                outcome = reservation.shard.connect_outcome() => {
+                    return outcome.map(|()| reservation);
+                }
+                () = self.connect_waiters().stream_freed() => {}
             }
-        }
-    }
-
-    /// Lets one who waits for a connection have a stream that nobody in line wants.
-    fn tell_of_free_stream(&self) {
-        if self.waiting_for_connection.load(Ordering::Relaxed) > 0 {
-            self.freed.notify_one();
         }
     }
 
     /// A stream of some shard, if there is one or a shard can be made.
     fn try_reserve(self: &Arc<Self>, wanted: Wanted) -> Option<Reservation> {
-        let config = &self.context.sharding;
         loop {
-            if self.closed.load(Ordering::Acquire) {
+            if self.is_closed() {
                 return None;
             }
-            let shards = self.shards.load();
+            let shards = self.shards().load();
             match self.select(&shards, wanted) {
                 Selection::Use(index) => {
                     let shard = &shards[index];
-                    let limit = shard.client.stream_limit().within(config.max_streams_per_client);
-                    // Somebody else may have taken the last stream: look again.
-                    if let Ok(in_use) = shard.slots.try_reserve(limit) {
+                    // Optimistic: another thread may have reserved the last stream; then select again.
+                    if let Some(in_use) = shard.try_reserve(self.config()) {
                         let (pool, shard) = (Arc::clone(self), Arc::clone(shard));
                         return Some(Reservation { pool, shard, in_use, is_held: true });
                     }
                 }
                 Selection::Grow => self.grow(),
-                Selection::Full if self.retire_ended(&shards) => {}
+                Selection::Full if self.remove_closed(&shards) => {}
                 Selection::Full => return None,
             }
         }
     }
 
     fn select(&self, shards: &[Arc<ClientShard>], wanted: Wanted) -> Selection {
-        let config = &self.context.sharding;
-        let ratio = self.spread.load().ratio();
+        let config = self.config();
+        let ratio = self.load().spread_ratio();
         match wanted {
             Wanted::Any { avoided } => {
                 let views = shards.iter().map(|shard| shard.view(config));
-                let avoided = avoided.and_then(|id| shards.iter().position(|it| it.id == id));
+                let avoided = avoided.and_then(|id| shards.iter().position(|it| it.id() == id));
                 select_shard(views, avoided, ratio, self.may_grow(shards))
             }
             Wanted::Ready { avoided } => {
                 let views = shards.iter().map(|shard| {
                     let view = shard.view(config);
-                    let is_good = view.is_ready && !view.is_doubtful && avoided != Some(shard.id);
-                    ShardView { limit: if is_good { view.limit } else { 0 }, ..view }
+                    let is_usable =
+                        view.is_ready && !view.is_failing && avoided != Some(shard.id());
+                    // Without room it is never selected.
+                    ShardView { limit: if is_usable { view.limit } else { 0 }, ..view }
                 });
                 select_shard(views, None, ratio, false)
             }
         }
     }
 
-    /// Gives free streams to those who wait, first come, first served.
-    pub(super) fn serve_line(self: &Arc<Self>) {
-        while self.line.is_anyone_waiting() {
+    /// Gives free streams to waiters, in FIFO order.
+    pub(super) fn serve_queue(self: &Arc<Self>) {
+        while self.queue().has_waiters() {
             let Some(reservation) = self.try_reserve(Wanted::Any { avoided: None }) else { return };
             if let Some(unwanted) = self.hand_over(reservation) {
-                // Others were quicker. Whoever joined while the stream was held here has found none, so
-                // the line is looked at once more.
-                unwanted.release_quietly();
+                // Other threads served the waiters. One that enqueued while the stream was held here has
+                // found none free, so the queue is looked at once more: else its wakeup would be lost.
+                unwanted.release_unserved();
             }
         }
     }
 
-    /// Gives a stream to the first in line who still waits; gives it back if nobody does.
+    /// Gives a stream to the first waiter that is not cancelled; gives it back if there is none.
     fn hand_over(&self, mut reservation: Reservation) -> Option<Reservation> {
-        while let Some(first) = self.line.next() {
+        while let Some(first) = self.queue().dequeue() {
             match first.send(reservation) {
                 Ok(()) => return None,
+                // Cancelled: the stream goes to the next one.
                 Err(back) => reservation = back,
             }
         }
         Some(reservation)
     }
 
+    /// Fails every waiter: dropping a sender tells its receiver.
+    pub(super) fn reject_waiters(&self) {
+        while self.queue().dequeue().is_some() {}
+    }
+
     fn queue_full(&self) -> HttpError {
-        let most = self.context.sharding.max_queued_requests;
+        let most = self.config().max_queued_requests;
         HttpError::new(
             HttpErrorKind::QueueFull,
             RequestSentStatus::NotSent,
             format!(
                 "{most} requests wait for a connection to {} already: send fewer at once, or raise \
                  max_clients_per_endpoint or max_queued_requests",
-                self.endpoint
+                self.endpoint()
             ),
         )
     }
 
-    /// Why a pool that is closed does nothing: the driver ends, or another pool has taken its place.
-    pub(super) fn no_longer_here(&self) -> HttpError {
-        let (kind, what) = match self.context.tasks.is_shutting_down() {
+    /// Why a closed pool serves nothing: the driver shuts down, or another pool has replaced it.
+    pub(super) fn closed_error(&self) -> HttpError {
+        let (kind, what) = match self.tasks().is_shutting_down() {
             true => (HttpErrorKind::Closed, "are being closed"),
             false => (HttpErrorKind::ProtocolChanged, "have changed"),
         };
-        let sentence = format!("the connections to {} {what}", self.endpoint);
+        let sentence = format!("the connections to {} {what}", self.endpoint());
         HttpError::new(kind, RequestSentStatus::NotSent, sentence)
     }
 }

@@ -1,4 +1,4 @@
-//! Which shard gets the next request, or whether there should be another.
+//! Shard selection: which shard gets the next request, or whether there should be another.
 //!
 //! Pure functions over what the shards look like at the moment. Load is concentrated on the oldest
 //! shards (the active set), so that after a spike the younger ones drain and can be closed.
@@ -13,7 +13,7 @@ pub(super) struct ShardView {
     /// Whether its connection is made.
     pub(super) is_ready: bool,
     /// Whether its last requests all failed.
-    pub(super) is_doubtful: bool,
+    pub(super) is_failing: bool,
 }
 
 impl ShardView {
@@ -50,13 +50,13 @@ pub(super) fn select_shard(
     let mut active: Option<(usize, u32)> = None;
     let mut draining = None;
     let mut connecting = None;
-    let mut doubtful: Option<(usize, u32)> = None;
+    let mut failing: Option<(usize, u32)> = None;
     let mut last_resort = None;
     for (index, shard) in shards.enumerate() {
         if avoided == Some(index) {
             last_resort = shard.has_room().then_some(index);
-        } else if shard.is_doubtful {
-            keep_least_loaded(&mut doubtful, index, &shard);
+        } else if shard.is_failing {
+            keep_least_loaded(&mut failing, index, &shard);
         } else if !shard.is_ready {
             connecting = connecting.or(shard.has_room().then_some(index));
         } else {
@@ -69,7 +69,7 @@ pub(super) fn select_shard(
         }
     }
     let best = active.map(|(index, _)| index).or(draining).or(connecting);
-    let worst = doubtful.map(|(index, _)| index).or(last_resort);
+    let worst = failing.map(|(index, _)| index).or(last_resort);
     match (best, may_grow, worst) {
         (Some(index), _, _) => Selection::Use(index),
         (None, true, _) => Selection::Grow,
@@ -108,15 +108,15 @@ mod tests {
     use super::*;
 
     fn ready(in_use: u32) -> ShardView {
-        ShardView { in_use, limit: 16, is_ready: true, is_doubtful: false }
+        ShardView { in_use, limit: 16, is_ready: true, is_failing: false }
     }
 
     fn connecting(in_use: u32) -> ShardView {
         ShardView { is_ready: false, ..ready(in_use) }
     }
 
-    fn doubtful(in_use: u32) -> ShardView {
-        ShardView { is_doubtful: true, ..ready(in_use) }
+    fn failing(in_use: u32) -> ShardView {
+        ShardView { is_failing: true, ..ready(in_use) }
     }
 
     fn select(shards: &[ShardView], may_grow: bool) -> Selection {
@@ -164,9 +164,9 @@ mod tests {
 
     #[test]
     fn a_shard_that_keeps_failing_is_used_only_when_nothing_else_can_be() {
-        assert_eq!(select(&[doubtful(0), ready(15)], true), Selection::Use(1));
-        assert_eq!(select(&[doubtful(0), doubtful(0)], true), Selection::Grow);
-        assert_eq!(select(&[doubtful(5), doubtful(2)], false), Selection::Use(1));
+        assert_eq!(select(&[failing(0), ready(15)], true), Selection::Use(1));
+        assert_eq!(select(&[failing(0), failing(0)], true), Selection::Grow);
+        assert_eq!(select(&[failing(5), failing(2)], false), Selection::Use(1));
     }
 
     /// Where all shards kept failing, a request was tried a second time on the one it had failed on.
@@ -177,8 +177,8 @@ mod tests {
         };
         assert_eq!(select(&[ready(0), ready(15)], true), Selection::Use(1));
         assert_eq!(select(&[ready(0), ready(16)], true), Selection::Grow);
-        assert_eq!(select(&[doubtful(0), doubtful(9)], false), Selection::Use(1));
-        assert_eq!(select(&[ready(0), doubtful(16)], false), Selection::Use(0));
+        assert_eq!(select(&[failing(0), failing(9)], false), Selection::Use(1));
+        assert_eq!(select(&[ready(0), failing(16)], false), Selection::Use(0));
         assert_eq!(select(&[ready(16)], false), Selection::Full);
     }
 

@@ -1,6 +1,6 @@
-//! Which shard is sick, in the order in which the checks count.
+//! Health checks: which shard is unhealthy or idle, in the order in which the checks count.
 //!
-//! Pure: numbers in, a verdict out. All times are durations since the pool began.
+//! Pure: numbers in, a status out. All times are durations since the pool was created.
 
 use std::time::Duration;
 
@@ -26,24 +26,24 @@ pub struct ShardStats {
     pub total_failures: u64,
 }
 
-/// The verdict on a shard.
+/// The health of a shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ShardHealthStatus {
-    /// It goes on.
+    /// It is kept.
     Healthy,
-    /// It is given up.
+    /// It is evicted.
     Unhealthy {
         /// Why.
         reason: EvictionReason,
     },
-    /// It is closed if there are more than the least.
+    /// It is closed if there are more than the minimum.
     Idle,
 }
 
-/// Why a shard is given up.
+/// Why a shard is evicted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EvictionReason {
-    /// Requests are on it and no answer has come for too long.
+    /// Requests are in flight and no response has come for too long.
     ReadHang,
     /// Its requests fail while those of others succeed: the connection is at fault, not the service.
     ConsecutiveFailuresWithHealthyPeers,
@@ -63,10 +63,10 @@ impl EvictionReason {
     }
 }
 
-/// Judges a shard; the first check that applies decides.
+/// Checks a shard; the first check that applies decides.
 ///
 /// A hang is counted from the later of the last answer and the moment since which the shard has been
-/// busy: one that rested for an hour and got a request a second ago does not hang.
+/// busy: one that was idle for an hour and got a request a second ago does not hang.
 #[must_use]
 pub fn check_shard_health(
     shard: &ShardStats,
@@ -144,9 +144,9 @@ mod tests {
         assert_eq!(check(hanging, &[], 116), evicted(EvictionReason::ReadHang));
     }
 
-    /// A shard that had rested was given up as soon as it got a request.
+    /// A shard that had been idle was evicted as soon as it got a request.
     #[test]
-    fn a_request_on_a_shard_that_had_rested_is_no_hang() {
+    fn a_request_on_a_shard_that_had_been_idle_is_no_hang() {
         let woken = ShardStats { inflight: 1, busy_since: seconds(150), ..used(100) };
         assert_eq!(check(woken, &[], 151), ShardHealthStatus::Healthy);
         assert_eq!(check(woken, &[], 166), evicted(EvictionReason::ReadHang));

@@ -1,19 +1,26 @@
-//! The shards of one endpoint: where decisions about them are carried out.
+//! The pool of shards of one endpoint: its parts, and the way of one request through it.
+//!
+//! Each part owns its state: the list of shards, the wait queue, the load, the growth back-off, the requests
+//! that wait for a connection. What the pool does with them is in `reservation.rs` (a stream for a request),
+//! `growth.rs`, `eviction.rs` and `sweep.rs`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
-use arc_swap::{ArcSwap, ArcSwapOption};
-use tokio::sync::{Notify, oneshot};
+use arc_swap::ArcSwapOption;
+use tokio::sync::oneshot;
 
 use super::ShardingConfig;
 use super::client_shard::ClientShard;
-use super::load_spread::LoadSpread;
+use super::connect_waiters::ConnectWaiters;
+use super::eviction::Removal;
+use super::growth_backoff::GrowthBackoff;
+use super::load_meter::LoadMeter;
 use super::reservation::{Reservation, SendTerms};
-use super::retirement::Farewell;
+use super::shard_list::ShardList;
 use super::snapshot::{PoolSnapshot, ShardSnapshot};
-use super::waiting_line::WaitingLine;
+use super::wait_queue::WaitQueue;
 use crate::diagnostics::RequestDiagnostics;
 use crate::system::TaskSpawner;
 use crate::transport::{
@@ -24,32 +31,22 @@ use crate::transport::{
 /// The clients of one endpoint.
 ///
 /// Reading the shards takes no lock: the list is replaced whole, and a stream is reserved with one
-/// compare-and-swap. A request that finds every stream taken waits in line, and gets the next one that
-/// is released.
+/// compare-and-swap. A request that finds every stream reserved waits in a FIFO queue for the next one
+/// that is released.
 #[derive(Debug)]
 pub struct EndpointShardPool {
-    pub(super) endpoint: Endpoint,
-    pub(super) kind: PoolKind,
-    pub(super) context: PoolContext,
-    pub(super) began: Instant,
-    /// From the oldest to the youngest; retired ones are not in it.
-    pub(super) shards: ArcSwap<Vec<Arc<ClientShard>>>,
-    /// How many shards there are or are being made; at most the setting's most.
-    pub(super) places: AtomicU32,
-    pub(super) next_id: AtomicU64,
-    pub(super) line: WaitingLine<oneshot::Sender<Reservation>>,
-    pub(super) spread: ArcSwap<LoadSpread>,
-    pub(super) requests: AtomicU64,
-    pub(super) requests_at_last_sweep: AtomicU64,
+    endpoint: Endpoint,
+    kind: PoolKind,
+    context: PoolContext,
+    created: Instant,
+    shards: ShardList,
+    queue: WaitQueue<oneshot::Sender<Reservation>>,
+    load: LoadMeter,
+    connect_waiters: ConnectWaiters,
+    growth_backoff: GrowthBackoff,
     /// A client that turned out to speak HTTP/1.1 where streams were expected.
-    pub(super) http1_client: ArcSwapOption<Arc<dyn HttpClient>>,
-    /// Told when a stream becomes free that nobody in line wants.
-    pub(super) freed: Notify,
-    /// How many requests have a stream of a connection that is still being made.
-    pub(super) waiting_for_connection: AtomicU32,
-    /// Until when no shard is added, in nanoseconds since the pool began.
-    pub(super) growth_paused_until: AtomicU64,
-    pub(super) closed: AtomicBool,
+    http1_client: ArcSwapOption<Arc<dyn HttpClient>>,
+    is_closed: AtomicBool,
 }
 
 /// What a pool is for.
@@ -57,7 +54,7 @@ pub struct EndpointShardPool {
 pub enum PoolKind {
     /// HTTP/2, or a client that does not say: several clients, each with its streams.
     Sharded,
-    /// HTTP/1.1: one client with a pool of connections of its own; nothing is judged or given up.
+    /// HTTP/1.1: one client with a pool of connections of its own; nothing is checked or evicted.
     Plain,
 }
 
@@ -68,7 +65,7 @@ pub struct PoolContext {
     pub factory: Arc<dyn HttpClientFactory>,
     /// What they are made with.
     pub client_config: HttpClientConfig,
-    /// How many there are, and when one is given up.
+    /// How many there are, and when one is evicted.
     pub sharding: ShardingConfig,
     /// Who owns the tasks that make and end connections.
     pub tasks: TaskSpawner,
@@ -79,6 +76,7 @@ impl EndpointShardPool {
     #[must_use]
     pub fn new(endpoint: Endpoint, kind: PoolKind, mut context: PoolContext) -> Arc<Self> {
         if kind == PoolKind::Plain {
+            // HTTP/1.1 has no streams: the one client's connections are the limit.
             let connections = context.client_config.pool_max_idle_per_host;
             context.sharding.max_streams_per_client =
                 u32::try_from(connections).unwrap_or(u32::MAX);
@@ -88,19 +86,14 @@ impl EndpointShardPool {
         Arc::new(Self {
             endpoint,
             kind,
-            began: Instant::now(),
-            shards: ArcSwap::default(),
-            places: AtomicU32::new(0),
-            next_id: AtomicU64::new(0),
-            line: WaitingLine::new(context.sharding.max_queued_requests),
-            spread: ArcSwap::from_pointee(LoadSpread::new(context.sharding.load_spread_ratio)),
-            requests: AtomicU64::new(0),
-            requests_at_last_sweep: AtomicU64::new(0),
+            created: Instant::now(),
+            shards: ShardList::new(context.sharding.max_clients_per_endpoint),
+            queue: WaitQueue::new(context.sharding.max_queued_requests),
+            load: LoadMeter::new(context.sharding.load_spread_ratio),
+            connect_waiters: ConnectWaiters::default(),
+            growth_backoff: GrowthBackoff::default(),
             http1_client: ArcSwapOption::empty(),
-            freed: Notify::new(),
-            waiting_for_connection: AtomicU32::new(0),
-            growth_paused_until: AtomicU64::new(0),
-            closed: AtomicBool::new(false),
+            is_closed: AtomicBool::new(false),
             context,
         })
     }
@@ -111,13 +104,13 @@ impl EndpointShardPool {
         self.kind
     }
 
-    /// When the pool was made.
-    pub(in crate::transport) fn began(&self) -> Instant {
-        self.began
+    /// When the pool was created.
+    pub(in crate::transport) fn created(&self) -> Instant {
+        self.created
     }
 
     /// Whether its clients are not to offer HTTP/2.
-    pub(in crate::transport) fn is_http1_by_request(&self) -> bool {
+    pub(in crate::transport) fn is_http1_only(&self) -> bool {
         self.context.client_config.versions == HttpVersions::Http1Only
     }
 
@@ -126,11 +119,11 @@ impl EndpointShardPool {
         self.http1_client.load_full().map(|client| Arc::clone(&*client))
     }
 
-    /// Sends a request over a shard and waits for its whole answer.
+    /// Sends a request over a shard and waits for its whole response.
     ///
     /// # Errors
     ///
-    /// What kept the request from its answer; a full waiting line is [`HttpErrorKind::QueueFull`].
+    /// Why no response came; a full wait queue is [`HttpErrorKind::QueueFull`].
     pub async fn send(
         self: &Arc<Self>,
         request: HttpRequest,
@@ -138,64 +131,128 @@ impl EndpointShardPool {
         terms: SendTerms,
     ) -> Result<HttpResponse, HttpError> {
         let reservation = self.reserve_connected(diagnostics, terms.avoided_shard).await?;
-        let shard = &reservation.shard;
-        diagnostics.shard = Some(shard.id);
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        shard.began(reservation.in_use, self.began.elapsed());
-        let mut verdict = Verdict { shard, deadline: terms.deadline, is_open: true };
-        let outcome = shard.client.execute(request, diagnostics).await;
-        verdict.is_open = false;
+        let shard = reservation.shard();
+        diagnostics.shard = Some(shard.id());
+        self.load.record();
+        shard.record_start(reservation.in_use(), self.age());
+        let mut cut_off = CutOff { shard, deadline: terms.deadline, is_armed: true };
+        let outcome = shard.client().execute(request, diagnostics).await;
+        cut_off.is_armed = false;
         match &outcome {
-            Ok(_) => shard.succeeded(self.began.elapsed()),
-            Err(error) => self.judge(shard, error),
+            Ok(_) => shard.record_success(self.age()),
+            Err(error) => self.record_failure(shard, error),
         }
         outcome
     }
 
     /// What an error says about the shard it came over.
-    fn judge(self: &Arc<Self>, shard: &Arc<ClientShard>, error: &HttpError) {
+    fn record_failure(self: &Arc<Self>, shard: &Arc<ClientShard>, error: &HttpError) {
         match error.kind() {
-            // The connection is over, for this request and the next.
-            _ if self.kind == PoolKind::Sharded && shard.has_ended() => {
-                shard.failed();
-                self.retire(shard, Farewell::Ended);
+            // The connection has ended, for this request and the next.
+            _ if self.kind == PoolKind::Sharded && shard.is_closed() => {
+                shard.record_failure();
+                self.remove(shard, Removal::ConnectionClosed);
             }
             // The request is at fault, or the endpoint as a whole.
             HttpErrorKind::InvalidRequest | HttpErrorKind::ProtocolChanged => {}
-            _ => shard.failed(),
+            _ => shard.record_failure(),
         }
     }
 
-    /// What there is now, for people and tests.
+    /// The pool now, for diagnostics and tests.
     #[must_use]
     pub fn snapshot(&self) -> PoolSnapshot {
-        let shards = self.shards.load();
         let shard = |shard: &Arc<ClientShard>| ShardSnapshot {
-            id: shard.id,
-            is_ready: shard.view(&self.context.sharding).is_ready,
+            id: shard.id(),
+            is_ready: shard.is_ready(),
             stats: shard.stats(),
         };
         PoolSnapshot {
             endpoint: self.endpoint.clone(),
             kind: self.kind,
-            shards: shards.iter().map(shard).collect(),
-            queued: self.line.length(),
-            load_spread_ratio: self.spread.load().ratio(),
+            shards: self.shards.load().iter().map(shard).collect(),
+            queued: self.queue.len(),
+            load_spread_ratio: self.load.spread_ratio(),
         }
     }
 }
 
-/// What is to be said of a shard if its request is dropped.
-struct Verdict<'a> {
-    shard: &'a ClientShard,
-    deadline: Option<Instant>,
-    is_open: bool,
+/// The parts of the pool, for the files that work with them.
+impl EndpointShardPool {
+    pub(super) fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    pub(super) fn config(&self) -> &ShardingConfig {
+        &self.context.sharding
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.context.client_config.connect_timeout
+    }
+
+    pub(super) fn tasks(&self) -> &TaskSpawner {
+        &self.context.tasks
+    }
+
+    pub(super) fn shards(&self) -> &ShardList {
+        &self.shards
+    }
+
+    pub(super) fn queue(&self) -> &WaitQueue<oneshot::Sender<Reservation>> {
+        &self.queue
+    }
+
+    pub(super) fn load(&self) -> &LoadMeter {
+        &self.load
+    }
+
+    pub(super) fn connect_waiters(&self) -> &ConnectWaiters {
+        &self.connect_waiters
+    }
+
+    pub(super) fn growth_backoff(&self) -> &GrowthBackoff {
+        &self.growth_backoff
+    }
+
+    /// A client that is not connected yet.
+    pub(super) fn new_client(&self) -> Arc<dyn HttpClient> {
+        self.context.factory.create(&self.endpoint, &self.context.client_config)
+    }
+
+    /// Keeps a connected HTTP/1.1 client for the pool that replaces this one.
+    pub(super) fn keep_http1_client(&self, client: &Arc<dyn HttpClient>) {
+        self.http1_client.store(Some(Arc::new(Arc::clone(client))));
+    }
+
+    /// The time since the pool was created: what its shards' times are measured by.
+    pub(super) fn age(&self) -> Duration {
+        self.created.elapsed()
+    }
+
+    pub(super) fn mark_closed(&self) {
+        // Release: pairs with the Acquire in `is_closed`; who sees the mark also sees the shutdown or the
+        // replacement that led to it, and so reports the right cause.
+        self.is_closed.store(true, Ordering::Release);
+    }
+
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
 }
 
-impl Drop for Verdict<'_> {
+/// Counts a request against its shard if it is dropped at its deadline: the connection may hang. One that
+/// is dropped before was cancelled by its caller, which says nothing of the connection.
+struct CutOff<'a> {
+    shard: &'a ClientShard,
+    deadline: Option<Instant>,
+    is_armed: bool,
+}
+
+impl Drop for CutOff<'_> {
     fn drop(&mut self) {
-        if self.is_open && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-            self.shard.failed();
+        if self.is_armed && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            self.shard.record_failure();
         }
     }
 }

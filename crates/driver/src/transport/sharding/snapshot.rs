@@ -28,6 +28,6 @@ pub struct ShardSnapshot {
     pub id: u64,
     /// Whether its connection is made.
     pub is_ready: bool,
-    /// What is known of its requests; times count from the pool's beginning.
+    /// What is known of its requests; times count from the pool's creation.
     pub stats: ShardStats,
 }

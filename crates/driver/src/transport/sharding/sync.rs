@@ -1,4 +1,4 @@
-//! What the structures shared by threads are made of, in one place so that a model can replace it.
+//! What the lock-free structures are made of, in one file so that loom can replace it.
 
 pub(super) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 

@@ -1,0 +1,135 @@
+//! The requests that wait for a stream: a bounded FIFO queue without locks.
+//!
+//! No wakeup is lost. A waiter enqueues itself and *then* looks for a free stream; whoever releases a
+//! stream looks at the queue *after* releasing. Each side writes, then reads what the other writes
+//! (Dekker's pattern), and a sequentially consistent fence stands between the two steps of each: without
+//! it both reads could miss both writes (store buffering), and the waiter would sleep beside a free
+//! stream. `tests/it/stream_reservation_model.rs` tries every interleaving.
+
+use super::sync::{AtomicCell, AtomicIsize, AtomicUsize, Ordering, Queue, fence};
+
+/// A bounded FIFO queue of waiters.
+///
+/// A cancelled waiter stays until it is dequeued; when the queue is full, cancelled waiters at its head are
+/// dropped first.
+pub(super) struct WaitQueue<W> {
+    capacity: usize,
+    /// Slots taken, also by waiters that are about to be pushed.
+    slots: AtomicUsize,
+    /// Waiters in the queue. Counted after the push, so for a moment it can be below zero.
+    len: AtomicIsize,
+    /// The head of the queue, if it was dequeued and put back.
+    head: AtomicCell<Option<Box<W>>>,
+    queue: Queue<W>,
+}
+
+impl<W> WaitQueue<W> {
+    /// An empty queue.
+    pub(super) fn new(capacity: usize) -> Self {
+        Self {
+            capacity,
+            slots: AtomicUsize::new(0),
+            len: AtomicIsize::new(0),
+            head: AtomicCell::new(None),
+            queue: Queue::new(),
+        }
+    }
+
+    /// Whether nobody seems to wait, for a request that has just come.
+    pub(super) fn is_empty(&self) -> bool {
+        // Relaxed: a hint. A request that misses a waiter overtakes it, which costs order and no wakeup.
+        self.len.load(Ordering::Relaxed) <= 0
+    }
+
+    /// Whether somebody waits, for one who has just released a stream.
+    pub(super) fn has_waiters(&self) -> bool {
+        // SeqCst: the releaser's half of Dekker's pattern; pairs with the fence after a push. The stream
+        // is released before, the length is read after.
+        fence(Ordering::SeqCst);
+        // Relaxed: the fence above orders it.
+        self.len.load(Ordering::Relaxed) > 0
+    }
+
+    /// How many are in the queue, cancelled ones included.
+    pub(super) fn len(&self) -> usize {
+        // Relaxed: for diagnostics; it is out of date as soon as it is read.
+        usize::try_from(self.len.load(Ordering::Relaxed)).unwrap_or(0)
+    }
+
+    /// Adds a waiter at the tail; hands it back if the queue is full and no waiter at its head is
+    /// cancelled.
+    pub(super) fn enqueue(&self, waiter: W, is_cancelled: impl Fn(&W) -> bool) -> Result<(), W> {
+        if !self.reserve_slot() {
+            self.drop_cancelled(is_cancelled);
+            if !self.reserve_slot() {
+                return Err(waiter);
+            }
+        }
+        self.queue.push(waiter);
+        self.announce();
+        Ok(())
+    }
+
+    /// Removes the waiter at the head.
+    pub(super) fn dequeue(&self) -> Option<W> {
+        let first = self.pop()?;
+        self.release_slot();
+        Some(first)
+    }
+
+    fn pop(&self) -> Option<W> {
+        let first = match self.head.take() {
+            Some(first) => *first,
+            None => self.queue.pop()?,
+        };
+        // AcqRel, as in `announce`. The queue itself hands the waiter over; a counter would need less,
+        // but nothing here is on the way of a request that finds a stream.
+        self.len.fetch_sub(1, Ordering::AcqRel);
+        Some(first)
+    }
+
+    /// Counts a waiter that was pushed.
+    fn announce(&self) {
+        // Release: who reads this length finds the waiter in the queue.
+        self.len.fetch_add(1, Ordering::AcqRel);
+        // SeqCst: the waiter's half of Dekker's pattern; pairs with the fence in `has_waiters`. The
+        // caller looks for a free stream after it.
+        fence(Ordering::SeqCst);
+    }
+
+    fn reserve_slot(&self) -> bool {
+        let below = |slots: usize| (slots < self.capacity).then_some(slots + 1);
+        // Acquire: pairs with the Release in `release_slot`, so a slot is taken again only after its
+        // waiter is out of the queue. Relaxed on failure: nothing was taken.
+        self.slots.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
+    }
+
+    fn release_slot(&self) {
+        self.slots.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Drops cancelled waiters at the head; the first that still waits stays at the head.
+    fn drop_cancelled(&self, is_cancelled: impl Fn(&W) -> bool) {
+        // Bounded by the capacity: others may enqueue cancelled waiters as fast as they are dropped.
+        for _ in 0..self.capacity {
+            let Some(first) = self.pop() else { return };
+            if is_cancelled(&first) {
+                self.release_slot();
+                continue;
+            }
+            if let Some(other) = self.head.swap(Some(Box::new(first))) {
+                // Two threads cleaned up at once. No wakeup is lost, but the order is not FIFO here: the
+                // other's waiter goes to the tail.
+                self.queue.push(*other);
+            }
+            self.announce();
+            return;
+        }
+    }
+}
+
+impl<W> std::fmt::Debug for WaitQueue<W> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "WaitQueue({} of {})", self.len(), self.capacity)
+    }
+}
