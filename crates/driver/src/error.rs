@@ -39,7 +39,7 @@ pub enum ErrorKind {
     Conflict,
     /// The item has changed since: read again and decide.
     PreconditionFailed,
-    /// The service asked for patience longer than the retry budget allowed.
+    /// The service throttled the operation (429) for longer than the retry budget allowed.
     Throttled,
     /// Time ran out. A write may have been applied.
     DeadlineExceeded,

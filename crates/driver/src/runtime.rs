@@ -83,14 +83,14 @@ impl CosmosDriverRuntimeBuilder {
         self
     }
 
-    /// The environment's settings, in place of those of the process.
+    /// The environment's settings, instead of those of the process.
     #[must_use]
     pub fn environment(mut self, environment: CosmosEnvironmentOptions) -> Self {
         self.environment = Some(environment);
         self
     }
 
-    /// Where HTTP clients come from, in place of our own.
+    /// Where HTTP clients come from, instead of our own.
     #[must_use]
     pub fn http_client_factory(mut self, factory: Arc<dyn HttpClientFactory>) -> Self {
         self.factory = Some(factory);
@@ -127,13 +127,13 @@ impl CosmosDriverRuntimeBuilder {
             &tasks.spawner(),
             layers.client_options().cpu_refresh_interval(),
         );
-        let making = Making {
+        let builder = PlaneBuilder {
             factory: &factory,
             extra_roots: &self.extra_roots,
             tasks: &tasks,
             monitor: &monitor,
         };
-        let planes = making.planes(&layers).map_err(RuntimeError::Proxy)?;
+        let planes = builder.planes(&layers).map_err(RuntimeError::Proxy)?;
         Ok(Arc::new(CosmosDriverRuntime {
             environment,
             options,
@@ -183,25 +183,25 @@ impl CosmosDriverRuntime {
         if is_shared {
             return Ok(self.planes.clone());
         }
-        let making = Making {
+        let builder = PlaneBuilder {
             factory: &self.factory,
             extra_roots: &self.extra_roots,
             tasks: &self.tasks,
             monitor: &self.monitor,
         };
-        making.planes(layers)
+        builder.planes(layers)
     }
 }
 
 /// What connections are made with.
-struct Making<'a> {
+struct PlaneBuilder<'a> {
     factory: &'a Arc<dyn HttpClientFactory>,
     extra_roots: &'a [CertificateDer<'static>],
     tasks: &'a BackgroundTaskManager,
     monitor: &'a CpuMemoryMonitor,
 }
 
-impl Making<'_> {
+impl PlaneBuilder<'_> {
     fn planes(&self, layers: &OptionLayers) -> Result<Planes, InvalidProxy> {
         Ok(Planes {
             data: self.plane(HttpClientConfig::data_plane(layers)?, layers),

@@ -126,7 +126,7 @@ impl Setup {
             Arc::clone(&transport),
             request_timeout,
         );
-        let pipeline = Arc::new(pipeline.with_chance(|| 0.0));
+        let pipeline = Arc::new(pipeline.with_jitter(|| 0.0));
         Client { transport, pipeline, throttling, tasks }
     }
 }
@@ -290,7 +290,7 @@ impl Client {
         self.until(url, |pool| inflight(pool) == count).await
     }
 
-    /// Waits until no request is on a connection or in line.
+    /// Waits until no request is on a connection or in the queue.
     pub async fn until_idle(&self, url: &str) -> PoolSnapshot {
         self.until(url, |pool| inflight(pool) == 0 && pool.queued == 0).await
     }

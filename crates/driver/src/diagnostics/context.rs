@@ -10,8 +10,8 @@ use uuid::Uuid;
 use super::RequestDiagnostics;
 use crate::system::MachineHistory;
 
-/// How many attempts are kept. An operation that is throttled for minutes makes more of them than anyone
-/// reads: then the first ones and the last one stay.
+/// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
+/// then the first ones and the last one stay.
 pub(super) const ATTEMPTS_KEPT: usize = 32;
 
 /// Attempts, inline while there is only one: most operations need no second.
@@ -99,7 +99,7 @@ impl DiagnosticsContextBuilder {
         self.machine = Some(machine);
     }
 
-    /// Closes the book. There is no status if the operation failed before anything was attempted.
+    /// Completes the history. There is no status if the operation failed before anything was attempted.
     #[must_use]
     pub fn complete(
         self,

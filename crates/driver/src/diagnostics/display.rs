@@ -45,7 +45,7 @@ impl fmt::Display for Line<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { attempt, after } = self;
         write!(formatter, "{} at {after}, ", attempt.execution_context.as_str())?;
-        place(attempt, formatter)?;
+        target(attempt, formatter)?;
         formatter.write_str(": ")?;
         outcome(attempt, formatter)?;
         formatter.write_str("; ")?;
@@ -57,7 +57,7 @@ impl fmt::Display for Line<'_> {
     }
 }
 
-fn place(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn target(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
     match &attempt.region {
         Some(region) => write!(formatter, "{region} ({})", attempt.endpoint)?,
         None => write!(formatter, "{}", attempt.endpoint)?,

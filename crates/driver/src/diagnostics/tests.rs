@@ -58,7 +58,7 @@ fn refused_then_throttled_then_answered(start: Instant) -> DiagnosticsContext {
     let mut throttled = answered(CosmosStatus::with_sub_status(429, 3200), 0.5, start + ms(7));
     throttled.execution_context = ExecutionContext::RegionFailover;
     let next = NextStep::RetryHere { after: ms(20) };
-    throttled.decision = Some(Decision { next, why: "the service asked for patience" });
+    throttled.decision = Some(Decision { next, why: "throttled" });
     builder.push(throttled);
 
     let mut fine = answered(CosmosStatus::OK, 2.0, start + ms(36));
@@ -94,7 +94,7 @@ fn people_get_a_headline_and_a_line_for_each_attempt() {
         "  2. region_failover at 7.00 ms, West US 3 \
          (https://contoso-westus3.documents.azure.com:443), shard 4, HTTP/2: \
          429/3200 RUBudgetExceeded, 0.50 RU; headers 7.00 ms, total 9.00 ms; \
-         retried here after 20.00 ms: the service asked for patience",
+         retried here after 20.00 ms: throttled",
         "  3. retry at 36.00 ms, West US 3 \
          (https://contoso-westus3.documents.azure.com:443), shard 4, HTTP/2: 200 Ok, 2.00 RU; \
          headers 7.00 ms, service 2.00 ms, total 9.00 ms; final: it succeeded",

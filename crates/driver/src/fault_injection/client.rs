@@ -13,7 +13,7 @@ use crate::transport::{
     HttpResponse, RequestSentStatus, StreamLimit,
 };
 
-/// Wraps a client: a request that meets a rule fares as the rule says, any other goes through.
+/// Wraps a client: the rule that a request meets is applied to it; any other request passes through.
 #[derive(Debug)]
 pub struct FaultInjectingHttpClient {
     inner: Arc<dyn HttpClient>,
@@ -33,13 +33,13 @@ impl FaultInjectingHttpClient {
         Self { inner, endpoint, number, faults, closed: CancellationToken::new() }
     }
 
-    fn meets(&self, request: Option<&HttpRequest>) -> Option<Arc<FaultInjectionRule>> {
+    fn rule_for(&self, request: Option<&HttpRequest>) -> Option<Arc<FaultInjectionRule>> {
         let (endpoint, client) = (&self.endpoint, self.number);
         self.faults.hit(&RequestView { endpoint, client, request })
     }
 
     /// Does to a request what its rule says.
-    async fn suffer(
+    async fn apply(
         &self,
         fault: &FaultInjectionResult,
         request: HttpRequest,
@@ -84,7 +84,7 @@ impl FaultInjectingHttpClient {
             }
             Delivery::LostOnTheWay => diagnostics.sent(),
             Delivery::AnswerLost => {
-                // The answer must leave no trace: whoever looks sees a request that was sent, no more.
+                // The response must leave no trace in the diagnostics, or the loss would not look real.
                 let mut unseen = diagnostics.clone();
                 diagnostics.sent();
                 let outcome = self.inner.execute(request, &mut unseen).await;
@@ -99,6 +99,7 @@ impl FaultInjectingHttpClient {
     }
 
     async fn wait(&self, delay: Duration, sent: RequestSentStatus) -> Result<(), HttpError> {
+        // Unbiased: a client that is closed as the delay ends may go either way.
         tokio::select! {
             () = tokio::time::sleep(delay) => Ok(()),
             closed = self.closing(sent) => Err(closed),
@@ -118,16 +119,16 @@ impl HttpClient for FaultInjectingHttpClient {
         request: HttpRequest,
         diagnostics: &'a mut RequestDiagnostics,
     ) -> HttpFuture<'a, HttpResponse> {
-        match self.meets(Some(&request)) {
+        match self.rule_for(Some(&request)) {
             Some(rule) => {
-                Box::pin(async move { self.suffer(rule.result(), request, diagnostics).await })
+                Box::pin(async move { self.apply(rule.result(), request, diagnostics).await })
             }
             None => self.inner.execute(request, diagnostics),
         }
     }
 
     fn connect(&self) -> HttpFuture<'_, Option<HttpProtocol>> {
-        let rule = self.meets(None);
+        let rule = self.rule_for(None);
         let fault = rule.as_ref().and_then(|rule| match rule.result() {
             FaultInjectionResult::Connect(fault) => Some(*fault),
             _ => None,

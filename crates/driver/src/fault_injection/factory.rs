@@ -36,7 +36,7 @@ impl FaultInjectingHttpClientFactory {
         Self { inner, faults, created: ArcSwap::default() }
     }
 
-    /// Adds a rule behind the others; one with the same id gives way to it. The rule that comes back can be
+    /// Adds a rule behind the others; one with the same id is replaced. The rule that comes back can be
     /// switched off and on, and counts its hits.
     pub fn add(&self, rule: FaultInjectionRule) -> Arc<FaultInjectionRule> {
         let rule = Arc::new(rule);
@@ -56,7 +56,7 @@ impl FaultInjectingHttpClientFactory {
         before.iter().any(|rule| rule.id() == id)
     }
 
-    /// Puts these rules in the place of all others at once.
+    /// Replaces all rules at once.
     pub fn replace(&self, rules: impl IntoIterator<Item = FaultInjectionRule>) {
         self.faults.rules.store(Arc::new(rules.into_iter().map(Arc::new).collect()));
     }
@@ -112,7 +112,8 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// How far the random numbers of two requests are apart: odd, so that all numbers come up.
+    /// The step of a Weyl sequence, 2⁶⁴ over the golden ratio: odd, so that all numbers come up, and far enough
+    /// apart that consecutive seeds are not alike.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
     /// The rule that this meets, with the hit taken.
@@ -121,6 +122,7 @@ impl Faults {
         if rules.is_empty() {
             return None;
         }
+        // Relaxed: every request needs a number of its own, in no order.
         let random = self.random.fetch_add(Self::STEP, Ordering::Relaxed);
         let now = Instant::now();
         loop {
@@ -129,7 +131,7 @@ impl Faults {
                 tracing::debug!(rule = rule.id(), "a fault is injected");
                 return Some(Arc::clone(rule));
             }
-            // Others used the rule up in between; it is out of the running now.
+            // Other requests took its last hits since the decision; it does not apply any more.
         }
     }
 }

@@ -17,7 +17,7 @@
 //! use sidereal_driver::transport::NetHttpClientFactory;
 //!
 //! let factory = FaultInjectingHttpClientFactory::new(Arc::new(NetHttpClientFactory::new()));
-//! // The first connection to the region is a bad one: ten requests over it lose their answers.
+//! // The first connection to the region is a bad one: ten requests over it lose their responses.
 //! let bad_connection = FaultInjectionRule::new("bad connection", FaultInjectionResult::answer_lost())
 //!     .when(FaultInjectionCondition::any().host("contoso-westus3.documents.azure.com").client(0))
 //!     .with_hit_limit(10)

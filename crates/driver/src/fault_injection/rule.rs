@@ -13,7 +13,7 @@ use crate::options::Ratio;
 /// this, and is drawn.
 ///
 /// Nothing changes by asking. The same random number gives the same answer; each rule with a probability
-/// below one makes a draw of its own from it, so that the chance of one does not depend on another's.
+/// below one makes a draw of its own from it, so that the probability of one does not depend on another's.
 #[must_use]
 pub fn decide<'a>(
     rules: &'a [Arc<FaultInjectionRule>],
@@ -113,12 +113,14 @@ impl FaultInjectionRule {
     /// How often it was applied.
     #[must_use]
     pub fn hits(&self) -> u64 {
+        // Acquire: pairs with the claim, so a test that sees a hit sees what led to it.
         self.hits.load(Ordering::Acquire)
     }
 
     /// Whether it is switched on.
     #[must_use]
     pub fn is_enabled(&self) -> bool {
+        // Acquire, with the Release below: what was set up before the switch is seen after it.
         self.enabled.load(Ordering::Acquire)
     }
 
@@ -149,6 +151,7 @@ impl FaultInjectionRule {
     pub(super) fn claim_hit(&self) -> bool {
         let limit = self.hit_limit.unwrap_or(u64::MAX);
         let another = |hits| (hits < limit).then_some(hits + 1);
+        // One read-modify-write: however many claim at once, the limit holds.
         self.hits.fetch_update(Ordering::AcqRel, Ordering::Acquire, another).is_ok()
     }
 }
@@ -258,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_s_chance_does_not_depend_on_the_rule_before_it() {
+    fn a_rule_s_probability_does_not_depend_on_the_rule_before_it() {
         let now = Instant::now();
         let rules = [a_share(0.5), throttling("b").with_probability(Ratio::constant(0.5))];
         let rules = rules.map(Arc::new);

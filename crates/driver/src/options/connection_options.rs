@@ -1,4 +1,4 @@
-//! How connections are made, kept and given up.
+//! How connections are made, kept and closed.
 //!
 //! Everything of HTTP/2 sharding is in `sharding_options.rs`; the pool here is HTTP/1.1's.
 
@@ -35,7 +35,7 @@ pub struct ConnectionOptions {
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account))]
 pub struct ConnectionPoolOptions {
-    /// How long a connection may lie unused before it is closed.
+    /// How long a connection may be idle before it is closed.
     #[option(env = "AZURE_COSMOS_POOL_IDLE_TIMEOUT", default = Duration::from_secs(60))]
     pub idle_timeout: Option<Duration>,
 

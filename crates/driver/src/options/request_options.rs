@@ -15,7 +15,7 @@ pub struct RequestOptions {
     #[option(env = "AZURE_COSMOS_CONSISTENCY_LEVEL", copy)]
     pub consistency_level: Option<ConsistencyLevel>,
 
-    /// How reads get their consistency. Set, it takes the place of `consistency_level`.
+    /// How reads get their consistency. Set, it replaces `consistency_level`.
     #[option(env = "AZURE_COSMOS_READ_CONSISTENCY_STRATEGY", copy)]
     pub read_consistency_strategy: Option<ReadConsistencyStrategy>,
 

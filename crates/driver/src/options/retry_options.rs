@@ -1,7 +1,7 @@
 //! Which failures move an operation elsewhere, and how a session's own writes are waited for.
 //!
-//! How *often* an operation is retried is in `availability_options.rs`; how a failing partition is
-//! judged, in `partition_failover_options.rs`.
+//! How *often* an operation is retried is in `availability_options.rs`; when a partition counts as
+//! failing, in `partition_failover_options.rs`.
 
 use std::time::Duration;
 
@@ -38,7 +38,7 @@ pub struct RetryOptions {
     pub enable_remote_region_preferred_for_session_retry: Option<bool>,
 }
 
-/// How long and how often a region is given the chance to catch up with a session.
+/// How long and how often a region is retried until it has caught up with a session.
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account))]
 pub struct SessionRetryOptions {

@@ -1,4 +1,7 @@
-//! How many HTTP/2 connections share the load of an endpoint, and when one is given up.
+//! HTTP/2 connection sharding: how many connections share the load of an endpoint, and when one is evicted.
+//!
+//! A *client* in the names of these settings is a shard: one HTTP/2 connection with its streams. The names
+//! and variables are those of the specification.
 
 use std::num::NonZeroU32;
 use std::sync::LazyLock;
@@ -11,55 +14,56 @@ use crate::CosmosOptions;
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account))]
 pub struct ShardingOptions {
-    /// The most streams on one connection; the service allows 20, and its own word lowers this.
+    /// The most concurrent streams on one shard; the service allows 20, and its
+    /// `SETTINGS_MAX_CONCURRENT_STREAMS` lowers this.
     #[option(env = "AZURE_COSMOS_MAX_STREAMS_PER_CLIENT", default = at_least_one(16))]
     pub max_streams_per_client: Option<NonZeroU32>,
 
-    /// The most connections to one endpoint: two per processor by default.
+    /// The most shards (HTTP/2 connections) to one endpoint: two per processor by default.
     #[option(env = "AZURE_COSMOS_MAX_CLIENTS_PER_ENDPOINT", default = two_per_processor())]
     pub max_clients_per_endpoint: Option<NonZeroU32>,
 
-    /// The connections kept open under any load, for a quick start of a spike.
+    /// The shards kept open under any load, so that a spike does not wait for connections.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_MIN_HTTP2_CONNECTIONS_PER_ENDPOINT",
         default = at_least_one(1)
     )]
     pub min_clients_per_endpoint: Option<NonZeroU32>,
 
-    /// The share of connections that get new requests; the others drain. Adapts from here.
+    /// The share of shards that get new requests; the others become idle. Adapts from here.
     #[option(env = "AZURE_COSMOS_SHARD_LOAD_SPREAD_RATIO", default = Ratio::constant(0.5), copy)]
     pub load_spread_ratio: Option<Ratio>,
 
-    /// A connection is given up after this many failures in a row, if others succeed.
+    /// A shard is evicted after this many consecutive failures, if others succeed.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_CONSECUTIVE_FAILURE_THRESHOLD",
         default = at_least_one(5)
     )]
     pub consecutive_failure_threshold: Option<NonZeroU32>,
 
-    /// How long after its last success a failing connection is kept.
+    /// How long after its last success a failing shard is kept.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_EVICTION_GRACE_PERIOD_MS",
         default = Duration::from_secs(2)
     )]
     pub eviction_grace_period: Option<Duration>,
 
-    /// How long requests in flight on a connection that is given up may take to finish.
+    /// How long requests in flight on an evicted shard may take to finish (drain).
     #[option(env = "AZURE_COSMOS_SHARD_EVICTION_DRAIN_TIMEOUT_MS", default = Duration::from_secs(10))]
     pub eviction_drain_timeout: Option<Duration>,
 
-    /// How long a connection above the minimum may lie unused before it is closed.
+    /// How long a shard above the minimum may be idle before it is closed.
     #[option(env = "AZURE_COSMOS_SHARD_IDLE_TIMEOUT_SECS", default = Duration::from_secs(60))]
     pub idle_client_timeout: Option<Duration>,
 
-    /// How often the health of connections is looked at.
+    /// The interval of the health sweep.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_HEALTH_CHECK_INTERVAL_MS",
         default = Duration::from_secs(10)
     )]
     pub health_check_interval: Option<Duration>,
 
-    /// A connection is added when more than this share of all streams is in use.
+    /// A shard is added when more than this share of all streams is in use.
     #[option(env = "AZURE_COSMOS_SHARD_SCALE_UP_THRESHOLD_RATIO", default = Ratio::constant(0.75), copy)]
     pub scale_up_threshold_ratio: Option<Ratio>,
 
@@ -67,20 +71,20 @@ pub struct ShardingOptions {
     #[option(env = "AZURE_COSMOS_SHARD_RECENT_SUCCESS_WINDOW_MS", default = Duration::from_secs(1))]
     pub recent_success_window: Option<Duration>,
 
-    /// Requests in flight without any success for this long mean that the connection hangs.
+    /// Requests in flight without any success for this long mean that the shard hangs.
     #[option(env = "AZURE_COSMOS_SHARD_READ_HANG_THRESHOLD_MS", default = Duration::from_secs(15))]
     pub read_hang_threshold: Option<Duration>,
 
-    /// Nothing is given up while the processors are busier than this: slowness is then our own.
+    /// Nothing is evicted while the processors are busier than this: slowness is then our own.
     #[option(env = "AZURE_COSMOS_SHARD_EVICTION_CPU_LIMIT", default = Ratio::constant(0.9), copy)]
     pub eviction_cpu_limit: Option<Ratio>,
 
-    /// The most requests that wait for a free stream of one endpoint.
+    /// The capacity of the wait queue for a free stream of one endpoint.
     #[option(env = "AZURE_COSMOS_SHARD_MAX_QUEUED_REQUESTS", default = 1_000)]
     pub max_queued_requests: Option<usize>,
 }
 
-/// Where the number of processors cannot be read.
+/// The most shards where the number of processors cannot be read: sixteen processors' worth.
 const CLIENTS_WITHOUT_PROCESSOR_COUNT: u32 = 32;
 
 const fn at_least_one(value: u32) -> NonZeroU32 {

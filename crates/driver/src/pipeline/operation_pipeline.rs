@@ -1,6 +1,6 @@
 //! The loop of an operation: look, send, decide.
 //!
-//! There is one place to go, the account's endpoint, so one round decides.
+//! There is one endpoint, the account's, so one round decides.
 
 use std::time::Instant;
 
@@ -37,6 +37,7 @@ pub(crate) async fn execute_operation_pipeline(
     let ended = match pipeline.method.cancellation {
         None => running.await,
         Some(cancellation) => tokio::select! {
+            // The outcome first: an operation that has ended is not reported as cancelled.
             biased;
             ended = running => ended,
             () = cancellation.cancelled() => Err((cancelled(), None)),

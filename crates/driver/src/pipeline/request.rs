@@ -14,6 +14,7 @@ use crate::options::RequestOptionsView;
 use crate::transport::{AuthorizationContext, Endpoint, ThrottleRetryState, TransportRequest};
 use crate::{CosmosOperation, Error};
 
+// Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
@@ -27,7 +28,7 @@ pub(crate) struct RoutingDecision {
     pub(crate) region: Option<RegionName>,
 }
 
-/// What an attempt needs beside the operation and its place.
+/// What an attempt needs beside the operation and its endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptTerms<'a> {
     /// What the call and the settings ask of the service.
@@ -38,7 +39,7 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) execution_context: ExecutionContext,
     /// When the operation ends.
     pub(crate) deadline: Option<Instant>,
-    /// How long throttling is waited out.
+    /// The retry budgets at one endpoint.
     pub(crate) throttling: ThrottleRetryState,
 }
 
@@ -114,7 +115,7 @@ fn headers(
     Ok(headers)
 }
 
-/// A strategy takes the place of a level.
+/// A strategy replaces a level.
 fn consistency(options: &RequestOptionsView<'_>, headers: &mut HeaderMap) {
     match (options.read_consistency_strategy(), options.consistency_level()) {
         (Some(strategy), _) => {

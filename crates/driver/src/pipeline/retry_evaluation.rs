@@ -1,4 +1,4 @@
-//! What an operation makes of the outcome of an attempt.
+//! What the outcome of an attempt means for its operation. Pure.
 
 use crate::transport::{HttpError, RequestSentStatus, TransportOutcome, TransportResponse};
 use crate::{CosmosOperation, Error, ErrorKind};
@@ -6,9 +6,9 @@ use crate::{CosmosOperation, Error, ErrorKind};
 /// What the operation does after an attempt.
 #[derive(Debug)]
 pub(crate) enum OperationAction {
-    /// The caller gets the answer.
+    /// The caller gets the response.
     Complete(TransportResponse),
-    /// The caller gets an error, with the answer where there was one.
+    /// The caller gets an error, with the response where there was one.
     Abort(Error, Option<TransportResponse>),
 }
 
@@ -24,7 +24,7 @@ pub(crate) fn evaluate_transport_result(
         TransportOutcome::Success(response) => OperationAction::Complete(response),
         TransportOutcome::HttpError(response) => {
             let error = refusal(&response);
-            // The service gave up waiting for itself: it may have finished after that.
+            // 408: the gateway timed out waiting for its replica, which may have finished after that.
             let is_ambiguous =
                 response.status.is_request_timeout() && ambiguous(RequestSentStatus::MaybeSent);
             OperationAction::Abort(error.maybe_applied(is_ambiguous), Some(response))
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_says_yes_completes_the_operation() {
+    fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
         let action = evaluate_transport_result(&operation(OperationType::Read), outcome);
         assert!(matches!(action, OperationAction::Complete(response) if response.body == "{}"));
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_the_service_gave_up_on_may_have_been_applied() {
+    fn a_write_that_timed_out_in_the_service_may_have_been_applied() {
         let outcome = || TransportOutcome::HttpError(answer(408, ""));
         assert!(aborted(OperationType::Create, outcome()).may_have_been_applied());
         assert!(!aborted(OperationType::Query, outcome()).may_have_been_applied());

@@ -1,8 +1,8 @@
 //! How busy the machine is: processor load and memory, read every few seconds.
 //!
-//! Slow answers on a busy machine say nothing about the connection they came over, so whoever judges
-//! connections asks here first, and whoever explains a slow operation shows what was read. Judges take a
-//! [`CpuLoad`], not the monitor: a test gives them a constant.
+//! Slow responses on a busy machine say nothing about the connection they came over, so health checks ask
+//! here first, and diagnostics of a slow operation show what was read. Health checks take a [`CpuLoad`],
+//! not the monitor: a test gives them a constant.
 
 use std::fmt;
 use std::sync::{Arc, Weak};
@@ -43,7 +43,7 @@ impl CpuMemoryMonitor {
         let interval = interval.max(MINIMUM_CPU_UPDATE_INTERVAL);
         let readings = keep_reading(read, Arc::downgrade(&monitor.0), tasks.clone(), interval);
         // A driver that is shutting down needs no readings.
-        let _ = tasks.spawn("processor and memory readings", readings);
+        let _ = tasks.spawn("cpu-memory-monitor", readings);
         monitor
     }
 
@@ -86,7 +86,9 @@ async fn keep_reading(
     while let Some(history) = history.upgrade() {
         let longer = history.load().with(read());
         history.store(Arc::new(longer));
+        // Not held while it sleeps: the task must not keep the readings alive.
         drop(history);
+        // Unbiased: a reading more or less at shutdown makes no difference.
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = tasks.shutdown_requested() => return,
@@ -207,6 +209,7 @@ impl Machine {
     }
 
     fn read(&mut self) -> MachineReading {
+        // sysinfo measures the load between two refreshes: the first has nothing to compare with.
         self.system.refresh_cpu_usage();
         self.system.refresh_memory();
         let load = f64::from(self.system.global_cpu_usage()) / 100.0;

@@ -4,6 +4,7 @@
 mod cpu_memory;
 #[cfg(feature = "internals")]
 pub mod internals;
+mod task_names;
 mod tasks;
 
 pub(crate) use cpu_memory::{CpuLoad, CpuMemoryMonitor};

@@ -1,9 +1,9 @@
 //! Tasks that run beside requests: who owns them, and how they end.
 //!
-//! One [`BackgroundTaskManager`] owns them all; its end is theirs. Whoever only starts tasks holds a
-//! [`TaskSpawner`], which keeps nothing alive. Handles of tasks are not collected: a task counts itself
-//! in and out, and is told to end through a token, so that a driver that starts one per connection does
-//! not grow with its age.
+//! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). Whoever only
+//! starts tasks holds a [`TaskSpawner`], which keeps nothing alive. Join handles are not collected: a task
+//! counts itself in and out, and is told to end through a cancellation token, so that a driver that starts
+//! one per connection does not grow with its age.
 
 use std::any::Any;
 use std::fmt;
@@ -16,6 +16,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+
+use super::task_names::TaskNames;
 
 /// How long aborted tasks are waited for. One that blocks its thread cannot be ended from outside, and
 /// must not keep a shutdown from returning.
@@ -41,6 +43,7 @@ impl BackgroundTaskManager {
         Self(TaskSpawner(Arc::new(Shared {
             runtime,
             running: TaskTracker::new(),
+            names: TaskNames::default(),
             shutdown: CancellationToken::new(),
             abort: CancellationToken::new(),
         })))
@@ -72,6 +75,7 @@ impl BackgroundTaskManager {
     /// No task is started from here on.
     pub async fn shutdown(&self, grace: Duration) -> ShutdownOutcome {
         let shared = &self.0.0;
+        // Closed before it is waited for: `wait` returns once the tracker is closed and empty.
         shared.running.close();
         shared.shutdown.cancel();
         if tokio::time::timeout(grace, shared.running.wait()).await.is_ok() {
@@ -80,9 +84,10 @@ impl BackgroundTaskManager {
         let tasks = self.running();
         shared.abort.cancel();
         if tokio::time::timeout(ABORT_WAIT, shared.running.wait()).await.is_err() {
+            let (tasks, waited) = (self.running(), grace + ABORT_WAIT);
+            let names = shared.names.running().join(", ");
             tracing::warn!(
-                tasks = self.running(),
-                "background tasks do not let themselves be ended"
+                "{tasks} background tasks still running {waited:?} after shutdown: {names}"
             );
         }
         ShutdownOutcome::Aborted { tasks }
@@ -130,6 +135,7 @@ pub struct TaskSpawner(Arc<Shared>);
 struct Shared {
     runtime: Handle,
     running: TaskTracker,
+    names: TaskNames,
     shutdown: CancellationToken,
     abort: CancellationToken,
 }
@@ -143,22 +149,26 @@ impl TaskSpawner {
         name: &'static str,
         task: impl Future<Output = ()> + Send + 'static,
     ) -> bool {
-        // Counted first, then looked: a shutdown that begins in between waits for this task.
+        // Counted first, then looked: a shutdown that begins in between waits for this task. The other way
+        // round it could return while the task starts (check-then-act).
         let counted = self.0.running.token();
         if self.0.running.is_closed() {
             return false;
         }
+        let named = self.0.names.enter(name);
         let shared = Arc::clone(&self.0);
         let mut task = Box::pin(task);
         self.0.runtime.spawn(async move {
             tokio::select! {
+                // The abort first: a task that is always ready must not outrun it.
                 biased;
                 () = shared.abort.cancelled() => {}
                 ended = catching_panics(task.as_mut()) => log_panic(name, ended),
             }
-            // What the task held may panic as well when it is let go.
+            // Destructors of what the task held may panic too.
             log_panic(name, catch_unwind(AssertUnwindSafe(|| drop(task))));
-            drop(counted);
+            // Last: a shutdown may return as soon as the count is zero.
+            drop((named, counted));
         });
         true
     }

@@ -1,4 +1,4 @@
-//! Who asks: an account key that signs, a token of Entra ID that is renewed, or a resource token.
+//! Authorization: an account key that signs, a token of Entra ID that is renewed, or a resource token.
 
 use std::fmt;
 use std::future::Future;
@@ -15,7 +15,8 @@ use tokio::sync::Semaphore;
 use super::headers_policy::DateHeader;
 use super::{AuthorizationContext, HttpError, HttpErrorKind, RequestSentStatus};
 
-/// A token is renewed this long before it expires, while the old one still serves.
+/// A token is renewed this long before it expires, while the old one still serves. Entra's tokens live an
+/// hour or more; five minutes cover several slow or failing fetches.
 const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
 
 /// What requests are authorized with. It appears in no output.
@@ -67,7 +68,7 @@ pub type AccessTokenFuture<'a> = Pin<
     >,
 >;
 
-/// A token and its end.
+/// A token and its expiry.
 #[derive(Clone)]
 pub struct AccessToken {
     /// The token.
@@ -130,21 +131,22 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Forgets the token that was refused, so that the next request fetches one.
-    pub(super) fn forget(&self, refused: Option<&HeaderValue>) {
+    /// Invalidates the token that was refused, so that the next request fetches one.
+    pub(super) fn invalidate(&self, refused: Option<&HeaderValue>) {
         if let Kind::Tokens(cache) = &self.0 {
-            cache.forget(refused);
+            cache.invalidate(refused);
         }
     }
 }
 
-/// The token in use. It is replaced whole; only fetching one is done by one at a time.
+/// The token in use, replaced whole. Fetching is single-flight.
 struct TokenCache {
     source: Arc<dyn AccessTokenSource>,
     current: ArcSwapOption<CachedToken>,
-    /// Taken by the request that renews ahead of time; the others go on with the old token.
+    /// Set by the request that renews ahead of time; the others go on with the old token.
     is_renewing: AtomicBool,
-    /// One permit: the fetch that those who have no token wait for.
+    /// One permit: requests without a token wait for the one that fetches it. A semaphore, since a request
+    /// that is cancelled while it fetches must let the next one try.
     fetching: Semaphore,
 }
 
@@ -166,26 +168,29 @@ impl TokenCache {
     async fn header(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
         let current = self.current.load_full();
         let Some(token) = current.filter(|token| token.expires_on > now) else {
-            return self.fetch_one_for_all(now).await;
+            return self.fetch_single_flight(now).await;
         };
+        // Acquire: pairs with the Release of `RenewalGuard`; who wins the flag sees the token that the last
+        // renewal stored.
         if token.expires_on > now + RENEW_AHEAD || self.is_renewing.swap(true, Ordering::AcqRel) {
             return Ok(token.header.clone());
         }
-        let renewing = Renewing(&self.is_renewing);
+        let renewing = RenewalGuard(&self.is_renewing);
         let renewed = self.fetch().await;
         drop(renewing);
         match renewed {
             Ok(header) => Ok(header),
             Err(error) => {
-                tracing::warn!(%error, "a token could not be renewed; the old one serves on");
+                tracing::warn!(%error, "token renewal failed; the current token is used until it expires");
                 Ok(token.header.clone())
             }
         }
     }
 
-    /// Fetches a token; those who come meanwhile wait and take it too.
-    async fn fetch_one_for_all(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
-        let _turn = self.fetching.acquire().await.expect("nobody closes it");
+    /// Fetches a token, single-flight: requests that come meanwhile wait and take it too.
+    async fn fetch_single_flight(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
+        let _permit = self.fetching.acquire().await.expect("nobody closes it");
+        // Looked at again: the holder of the permit before us may have fetched it.
         if let Some(token) = self.current.load_full().filter(|token| token.expires_on > now) {
             return Ok(token.header.clone());
         }
@@ -197,7 +202,8 @@ impl TokenCache {
             HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
         };
         let token = self.source.fetch().await.map_err(|error| {
-            // The source's own words are for whoever holds the error; logs and diagnostics leave them out.
+            // The source's own text may quote a secret: it stays in the error's `source`, and logs and
+            // diagnostics leave it out.
             failed("the credential gave no token: check its identity and its permissions")
                 .caused_by(SourceFailure(error))
         })?;
@@ -209,9 +215,9 @@ impl TokenCache {
         Ok(header)
     }
 
-    fn forget(&self, refused: Option<&HeaderValue>) {
+    fn invalidate(&self, refused: Option<&HeaderValue>) {
         let current = self.current.load();
-        // Another request may have fetched a new one already.
+        // Compared and swapped: another request may have fetched a new one already, which must stay.
         if let Some(token) = current.as_ref()
             && refused.is_none_or(|refused| *refused == token.header)
         {
@@ -227,10 +233,11 @@ impl fmt::Debug for TokenCache {
 }
 
 /// Lets others renew again, also when the renewal is cancelled.
-struct Renewing<'a>(&'a AtomicBool);
+struct RenewalGuard<'a>(&'a AtomicBool);
 
-impl Drop for Renewing<'_> {
+impl Drop for RenewalGuard<'_> {
     fn drop(&mut self) {
+        // Release: pairs with the Acquire of the swap that takes the flag.
         self.0.store(false, Ordering::Release);
     }
 }

@@ -1,8 +1,8 @@
 //! Clients of the Azure SDK behind the seam: whoever has one with its own proxies, certificates or
 //! telemetry brings it along.
 //!
-//! Such a client keeps its connections to itself. So it tells no protocol and no stream limit, and of a
-//! request that failed nobody can say how far it got: every error after the hand-over is *maybe sent*.
+//! Such a client does not expose its connections. So it reports no protocol and no stream limit, and how far
+//! a failed request got is not known: every error after the hand-over is *maybe sent*.
 
 use std::fmt;
 use std::future::poll_fn;
@@ -24,8 +24,8 @@ use super::{
 };
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 
-/// The longest answer that is taken. The service sends a few megabytes at most.
-const MAX_ANSWER_BYTES: usize = 64 * 1024 * 1024;
+/// The most bytes a response may have. The service sends a few megabytes at most.
+const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
 
 /// Makes clients out of those of the Azure SDK.
 ///
@@ -67,12 +67,14 @@ impl AzureCoreHttpClient {
     ) -> Result<HttpResponse, HttpError> {
         let request = azure_request(request)?;
         if self.closed.is_cancelled() {
-            return Err(given_up(RequestSentStatus::NotSent));
+            return Err(evicted(RequestSentStatus::NotSent));
         }
+        // Before the first poll: a future that is dropped at its deadline may have sent the request.
         diagnostics.sent();
+        // Unbiased: a response that is there when the client is closed may go either way.
         tokio::select! {
             answer = self.exchange(&request, diagnostics) => answer,
-            () = self.closed.cancelled() => Err(given_up(RequestSentStatus::MaybeSent)),
+            () = self.closed.cancelled() => Err(evicted(RequestSentStatus::MaybeSent)),
         }
     }
 
@@ -84,13 +86,13 @@ impl AzureCoreHttpClient {
         let answer = self.inner.execute_request(request).await.map_err(failed)?;
         diagnostics.record(RequestEventKind::ResponseHeadersReceived);
         let (status, headers, body) = answer.deconstruct();
-        let body = whole(body, MAX_ANSWER_BYTES).await?;
+        let body = whole(body, MAX_RESPONSE_BYTES).await?;
         let mut response = HttpResponse::new(body);
         *response.status_mut() = StatusCode::from_u16(status.into())
             .map_err(|_| unreadable("the answer has no status of HTTP"))?;
         *response.headers_mut() = http_headers(headers)?;
-        if request.method() != Method::Head && is_cut_short(&response) {
-            return Err(unreadable("the answer is shorter than it said"));
+        if request.method() != Method::Head && is_truncated(&response) {
+            return Err(unreadable("the response body is truncated"));
         }
         Ok(response)
     }
@@ -116,7 +118,8 @@ fn azure_request(request: HttpRequest) -> Result<Request, HttpError> {
     let method = azure_method(&head.method).ok_or_else(|| refused("its method is not known"))?;
     let url =
         Url::parse(&head.uri.to_string()).map_err(|_| refused("its address is not absolute"))?;
-    // A URL resolves `/../`, however it is written, and would lead to another resource.
+    // `Url` resolves dot segments, also percent-encoded ones (WHATWG URL), and would address another
+    // resource: an item may be called "..".
     if !percent_decode_str(url.path()).eq(percent_decode_str(head.uri.path())) {
         return Err(refused("its path would be changed"));
     }
@@ -185,13 +188,14 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     Ok(if joined.is_empty() { only } else { joined.freeze() })
 }
 
-/// Whether an answer ends before the length that it gave.
+/// Whether a body is truncated: shorter than its content-length.
 ///
-/// A peer may end a stream early without an error, which some clients take for the end of the answer. One
+/// A peer may end a stream early without an error, which some clients take for the end of the body. One
 /// that is longer was compressed on its way.
-fn is_cut_short(response: &HttpResponse) -> bool {
+fn is_truncated(response: &HttpResponse) -> bool {
     let length = response.headers().get(CONTENT_LENGTH);
     let length = length.and_then(|length| length.to_str().ok()?.parse::<usize>().ok());
+    // A 304 carries the content-length of the response it stands for, and no body (RFC 9110, section 8.6).
     let has_body = response.status() != StatusCode::NOT_MODIFIED;
     has_body && length.is_some_and(|length| response.body().len() < length)
 }
@@ -208,11 +212,11 @@ fn unreadable(what: &'static str) -> HttpError {
 
 fn too_long(limit: usize) -> HttpError {
     let message = format!("the answer is longer than {limit} bytes");
-    HttpError::new(HttpErrorKind::AnswerTooLong, RequestSentStatus::MaybeSent, message)
+    HttpError::new(HttpErrorKind::ResponseTooLarge, RequestSentStatus::MaybeSent, message)
 }
 
-fn given_up(request_sent: RequestSentStatus) -> HttpError {
-    HttpError::new(HttpErrorKind::Evicted, request_sent, "the client was given up")
+fn evicted(request_sent: RequestSentStatus) -> HttpError {
+    HttpError::new(HttpErrorKind::Evicted, request_sent, "the client was evicted")
 }
 
 /// An error of the client. Its text stays in the source, for it may quote the request.

@@ -16,15 +16,16 @@ use crate::options::OptionLayers;
 const API_VERSION: HeaderValue = HeaderValue::from_static(names::API_VERSION);
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
-/// Partition merges, change feeds that start at a time after one, and tokens unknown to us.
+/// A bit mask: PartitionMerge (1), ChangeFeedWithStartTimePostMerge (2), IgnoreUnknownRntbdTokens (8).
 const CAPABILITIES: HeaderValue = HeaderValue::from_static("11");
-/// 449 comes back to us: waiting it out is ours to bound.
+/// 449 (RetryWith) is returned instead of retried by the gateway: its back-off is ours to bound.
 const NO_RETRY_449: HeaderValue = HeaderValue::from_static("true");
 
 /// The longest user agent that the service takes.
 const MAX_USER_AGENT_BYTES: usize = 255;
 
-/// Headers that a request has room for without moving them.
+/// Headers that a map has room for without growing: ten common ones, the signature, and a dozen of the
+/// operation.
 const HEADERS_EXPECTED: usize = 24;
 
 /// Puts the common headers on requests.
@@ -83,6 +84,7 @@ impl CosmosHeadersPolicy {
         if date.second == second_of(now) {
             return Arc::clone(&date);
         }
+        // Last writer wins: threads that meet the same new second store equal dates.
         let date = Arc::new(DateHeader::of(now));
         self.date.store(Arc::clone(&date));
         date
@@ -106,8 +108,8 @@ fn second_of(time: SystemTime) -> u64 {
 
 /// The header form of an id.
 ///
-/// It is marked so that HTTP/2 keeps it out of its table of headers: an id that never comes again would
-/// only push out those that do.
+/// It is marked as sensitive so that HPACK never indexes it (RFC 7541, section 7.1.3): an id that never comes
+/// again would only evict entries that do.
 fn uuid_header(id: Uuid) -> HeaderValue {
     let mut buffer = Uuid::encode_buffer();
     let text = id.hyphenated().encode_lower(&mut buffer);
@@ -128,7 +130,7 @@ fn user_agent(extra: &[&str]) -> HeaderValue {
         text.push(' ');
         text.extend(addition.chars().filter(|c| c.is_ascii_graphic() || *c == ' '));
     }
-    text.truncate(MAX_USER_AGENT_BYTES); // All of it is ASCII.
+    text.truncate(MAX_USER_AGENT_BYTES); // All of it is ASCII, so any byte is a character boundary.
     HeaderValue::from_str(&text).expect("only visible ASCII was kept")
 }
 

@@ -28,7 +28,7 @@ pub struct HttpClientConfig {
     pub request_timeout: Duration,
     /// The most HTTP/1.1 connections of the client.
     pub pool_max_idle_per_host: usize,
-    /// How long an HTTP/1.1 connection may lie unused before it is closed.
+    /// How long an HTTP/1.1 connection may be idle before it is closed.
     pub pool_idle_timeout: Duration,
     /// The proxy that connections go through.
     pub proxy: Option<ProxyConfig>,
@@ -103,6 +103,6 @@ pub enum HttpVersions {
     Negotiate,
     /// HTTP/1.1 alone.
     Http1Only,
-    /// HTTP/2 without asking, in cleartext and over TLS.
+    /// HTTP/2 with prior knowledge (RFC 9113, section 3.3), in cleartext and over TLS.
     Http2PriorKnowledge,
 }

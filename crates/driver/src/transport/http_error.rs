@@ -1,4 +1,4 @@
-//! A request that got no answer: why, and whether it may have reached the service.
+//! A request that got no response: why, and whether it may have reached the service.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -13,9 +13,10 @@ pub enum RequestSentStatus {
     /// Nothing of it was handed to a connection.
     #[default]
     NotSent,
-    /// The peer says that it did nothing with it: a refused stream, or one above the last it took.
+    /// The peer guarantees that it did nothing with it: `REFUSED_STREAM`, or a stream above the last one of
+    /// its GOAWAY (RFC 9113, section 8.7).
     NotProcessed,
-    /// It may have been carried out.
+    /// It may have been carried out: ambiguous.
     MaybeSent,
 }
 
@@ -43,7 +44,7 @@ impl fmt::Display for RequestSentStatus {
     }
 }
 
-/// What kept a request from its answer.
+/// Why a request got no response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum HttpErrorKind {
@@ -55,31 +56,31 @@ pub enum HttpErrorKind {
     Tls,
     /// The proxy refused, or did not answer sensibly.
     Proxy,
-    /// The connection ended, or hung, before the answer was complete.
+    /// The connection ended, or hung, before the response was complete.
     ConnectionLost,
-    /// The peer closes the connection and did not take this request.
+    /// The peer closes the connection (GOAWAY) and did not process this request.
     GoneAway,
-    /// The peer refused the stream without looking at it.
+    /// The peer refused the stream without processing it (`REFUSED_STREAM`).
     StreamRefused,
-    /// The peer ended the stream for another reason.
+    /// The peer reset the stream (RST_STREAM) for another reason.
     StreamReset,
     /// The endpoint wants, or now speaks, another version of HTTP.
     ProtocolChanged,
-    /// The peer broke the rules of HTTP.
+    /// The peer violated the protocol.
     Protocol,
-    /// The answer is longer than what is taken.
-    AnswerTooLong,
-    /// Too many requests wait for a connection already.
+    /// The response exceeds the limit on its size.
+    ResponseTooLarge,
+    /// The wait queue of the endpoint is full.
     QueueFull,
-    /// Time ran out.
+    /// The timeout of one attempt passed.
     Timeout,
-    /// The connection was given up while the request was on it.
+    /// The connection was evicted with the request on it.
     Evicted,
     /// The transport is shutting down.
     Closed,
 }
 
-/// A request that got no answer.
+/// A request that got no response.
 ///
 /// Match on [`kind`](Self::kind) and [`request_sent`](Self::request_sent); `Display` is prose. Cloning is
 /// cheap: requests that waited for the same connection share its failure.
@@ -125,13 +126,13 @@ impl HttpError {
         matches!(self.kind, HttpErrorKind::Connect | HttpErrorKind::Tls | HttpErrorKind::Proxy)
     }
 
-    /// The status that stands for the missing answer.
+    /// The status that stands for the missing response.
     #[must_use]
     pub fn status(&self) -> CosmosStatus {
         match self.kind {
             HttpErrorKind::QueueFull => CosmosStatus::CLIENT_QUEUE_FULL,
             HttpErrorKind::InvalidRequest => CosmosStatus::CLIENT_REQUEST_INVALID,
-            HttpErrorKind::Protocol | HttpErrorKind::AnswerTooLong => {
+            HttpErrorKind::Protocol | HttpErrorKind::ResponseTooLarge => {
                 CosmosStatus::CLIENT_RESPONSE_INVALID
             }
             _ => CosmosStatus::CLIENT_TRANSPORT_FAILED,

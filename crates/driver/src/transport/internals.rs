@@ -4,14 +4,14 @@
 
 pub use super::adaptive_transport::AdaptiveTransport;
 pub use super::authorization_policy::AuthorizationPolicy;
-pub use super::components::{
-    AuthorizationContext, ThrottleRetryState, TransportOutcome, TransportRequest,
-    TransportResponse, TransportResult,
-};
 pub use super::headers_policy::CosmosHeadersPolicy;
 pub use super::sharding::{
     EndpointShardPool, EvictionReason, PoolContext, PoolKind, PoolSnapshot, SendTerms,
     ShardHealthStatus, ShardSnapshot, ShardStats, ShardingConfig, check_shard_health,
 };
 pub use super::transport_pipeline::TransportPipeline;
-pub use super::transport_retry::{RetryContext, ThrottleAction, evaluate_transport_retry};
+pub use super::transport_request::{AuthorizationContext, TransportRequest};
+pub use super::transport_result::{TransportOutcome, TransportResponse, TransportResult};
+pub use super::transport_retry::{
+    RetryContext, ThrottleAction, ThrottleRetryState, evaluate_transport_retry,
+};

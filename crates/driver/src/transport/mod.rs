@@ -15,7 +15,6 @@ mod adaptive_transport;
 mod authorization_policy;
 #[cfg(feature = "azure-core")]
 mod azure_core_client;
-mod components;
 mod count_guard;
 mod endpoint;
 mod headers_policy;
@@ -28,6 +27,8 @@ mod net;
 mod proxy_config;
 mod sharding;
 mod transport_pipeline;
+mod transport_request;
+mod transport_result;
 mod transport_retry;
 
 pub(crate) use adaptive_transport::AdaptiveTransport;
@@ -35,10 +36,6 @@ pub(crate) use authorization_policy::AuthorizationPolicy;
 pub use authorization_policy::{AccessToken, AccessTokenFuture, AccessTokenSource, Credential};
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
-pub(crate) use components::{
-    AuthorizationContext, ThrottleRetryState, TransportOutcome, TransportRequest,
-    TransportResponse, TransportResult,
-};
 pub use endpoint::Endpoint;
 pub(crate) use headers_policy::CosmosHeadersPolicy;
 pub use http_client::{
@@ -50,3 +47,6 @@ pub use net::NetHttpClientFactory;
 pub use proxy_config::{InvalidProxy, ProxyConfig};
 pub(crate) use sharding::{PoolContext, SendTerms, ShardingConfig};
 pub(crate) use transport_pipeline::TransportPipeline;
+pub(crate) use transport_request::{AuthorizationContext, TransportRequest};
+pub(crate) use transport_result::{TransportOutcome, TransportResponse, TransportResult};
+pub(crate) use transport_retry::ThrottleRetryState;

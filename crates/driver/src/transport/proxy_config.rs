@@ -38,6 +38,7 @@ impl ProxyConfig {
         let host =
             uri.host().filter(|host| !host.is_empty()).ok_or(InvalidProxy("it has no host"))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
+        // From the right: an unencoded `@` in a password still belongs to it.
         let credentials = uri.authority().and_then(|all| all.as_str().rsplit_once('@'));
         let authorization = credentials.map(|(credentials, _)| basic(credentials)).transpose()?;
         Ok(Self { host, port: uri.port_u16().unwrap_or(80), authorization, bypass: Vec::new() })
@@ -60,6 +61,7 @@ impl ProxyConfig {
     pub fn from_lookup(
         lookup: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, InvalidProxy> {
+        // The lower-case spelling first, as curl has it.
         let either = |upper: &str| {
             lookup(&upper.to_ascii_lowercase())
                 .or_else(|| lookup(upper))
@@ -104,6 +106,7 @@ impl ProxyConfig {
 fn basic(credentials: &str) -> Result<HeaderValue, InvalidProxy> {
     let unreadable = InvalidProxy("its credentials cannot be read");
     let plain = percent_decode_str(credentials).collect::<Vec<u8>>();
+    // RFC 7617, section 2: user-id and password are joined by a colon, also if one is empty.
     let plain = match plain.contains(&b':') {
         true => plain,
         false => [plain.as_slice(), b":"].concat(),

@@ -1,4 +1,4 @@
-//! One attempt at one endpoint, to its end: headers, signature, sending, and what may be repeated here.
+//! One attempt at one endpoint, to its end: headers, signature, sending, and retries at the same endpoint.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -29,8 +29,9 @@ pub struct TransportPipeline {
     http_transport: Arc<AdaptiveTransport>,
     /// The longest that one request may take.
     request_timeout: Duration,
-    /// Chance, from 0 to 1.
-    chance: fn() -> f64,
+    /// The source of jitter: random numbers from 0 to 1. A function pointer, so that production pays no
+    /// allocation for what only tests replace.
+    jitter: fn() -> f64,
 }
 
 impl TransportPipeline {
@@ -43,13 +44,13 @@ impl TransportPipeline {
         request_timeout: Duration,
     ) -> Self {
         let (headers_policy, auth_policy) = (headers_policy.into(), auth_policy.into());
-        Self { headers_policy, auth_policy, http_transport, request_timeout, chance: fastrand::f64 }
+        Self { headers_policy, auth_policy, http_transport, request_timeout, jitter: fastrand::f64 }
     }
 
-    /// The same pipeline with another source of chance.
+    /// The same pipeline with another source of jitter.
     #[must_use]
-    pub fn with_chance(mut self, chance: fn() -> f64) -> Self {
-        self.chance = chance;
+    pub fn with_jitter(mut self, jitter: fn() -> f64) -> Self {
+        self.jitter = jitter;
         self
     }
 
@@ -59,7 +60,7 @@ impl TransportPipeline {
         &self.http_transport
     }
 
-    /// Sends a request until it is answered, refused, lost or out of time, and writes down every attempt.
+    /// Sends a request until it succeeds, is refused, is lost or meets its deadline, and records every attempt.
     ///
     /// Dropping the future cancels the request.
     pub async fn execute(
@@ -71,7 +72,7 @@ impl TransportPipeline {
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
         loop {
-            // Written down before it is made: what is dropped on the way was tried, and perhaps charged.
+            // Recorded before it is made: a request that is dropped on the way was tried, and perhaps charged.
             let attempt = diagnostics.begin(RequestDiagnostics::new(
                 execution_context,
                 request.region.clone(),
@@ -88,7 +89,7 @@ impl TransportPipeline {
                     has_renewable_credential: self.auth_policy.is_renewable(),
                     deadline: request.deadline,
                     now,
-                    jitter: (self.chance)(),
+                    jitter: (self.jitter)(),
                 },
             );
             attempt.decision = Some(decision_of(&action));
@@ -103,7 +104,7 @@ impl TransportPipeline {
                     ..
                 } => {
                     if with_new_credential {
-                        self.auth_policy.forget(authorization.as_ref());
+                        self.auth_policy.invalidate(authorization.as_ref());
                     }
                     if !delay.is_zero() {
                         tokio::time::sleep(delay).await;
@@ -124,9 +125,9 @@ impl TransportPipeline {
         attempt: &mut RequestDiagnostics,
     ) -> (TransportOutcome, Option<HeaderValue>) {
         attempt.record_at(RequestEventKind::TransportStart, attempt.started);
-        // The timer counts in milliseconds, and nothing is sent that is late already.
+        // Checked by hand: tokio polls the future once before an expired timer, so the request would leave.
         if request.deadline.is_some_and(|deadline| deadline <= attempt.started) {
-            return (out_of_time(attempt), None);
+            return (deadline_exceeded(attempt), None);
         }
         let timeout = attempt.started + self.request_timeout;
         let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
@@ -137,7 +138,8 @@ impl TransportPipeline {
         let outcome = match answer {
             Ok(Ok(response)) => answered(response, attempt),
             Ok(Err(error)) => lost(error, attempt),
-            Err(_) if end < timeout || request.deadline == Some(end) => out_of_time(attempt),
+            // The operation's deadline ends it; the timeout of one attempt may be retried.
+            Err(_) if end < timeout || request.deadline == Some(end) => deadline_exceeded(attempt),
             Err(_) => {
                 let error = self.timed_out(attempt);
                 lost(error, attempt)
@@ -157,6 +159,7 @@ impl TransportPipeline {
         let date = self.headers_policy.date(now);
         let header =
             self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
+        // Kept, so that a refusal invalidates this token and not one that was fetched since.
         if self.auth_policy.is_renewable() {
             *authorization = Some(header.clone());
         }
@@ -200,7 +203,7 @@ fn lost(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome 
     TransportOutcome::TransportError { request_sent: error.request_sent(), error }
 }
 
-fn out_of_time(attempt: &mut RequestDiagnostics) -> TransportOutcome {
+fn deadline_exceeded(attempt: &mut RequestDiagnostics) -> TransportOutcome {
     let phase = attempt.phase();
     let outcome = TransportOutcome::DeadlineExceeded { phase, request_sent: attempt.request_sent };
     attempt.failure = Some(format!("the deadline passed while {phase}").into());

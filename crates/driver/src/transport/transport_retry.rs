@@ -1,27 +1,27 @@
-//! Whether an attempt goes on at the same endpoint: throttling, lost connections, stale credentials.
+//! Retries at the same endpoint: throttling, lost connections, expired credentials.
 //!
-//! One pure function over values. Which other region to try is not decided here.
+//! One pure function over values; it takes `now` and the jitter. Which other region to try is not decided
+//! here.
 
 use std::time::{Duration, Instant};
 
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
-use super::{
-    HttpError, HttpErrorKind, RequestSentStatus, ThrottleRetryState, TransportOutcome,
-    TransportResponse,
-};
+use super::{HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResponse};
 use crate::options::AvailabilityOptionsView;
 
 /// Retries of a connectivity error at the same endpoint: once, over another connection. A second failure
-/// is the endpoint's, and elsewhere is a better place to go.
+/// is the endpoint's, and the retry belongs elsewhere.
 const MAX_CONNECTIVITY_RETRIES: u32 = 1;
 
-/// The most times a request is sent again because the peer did not take it.
+/// The most times a request is sent again because the peer did not process it. A peer that replaces its
+/// connections refuses a request once or twice; one that keeps refusing it is not going to take it.
 const MAX_RESENDS: u32 = 5;
 
-/// The share of a wait that chance adds, so that those who were sent away together do not come back so.
-const JITTER: f64 = 0.25;
+/// The largest fraction of a back-off that jitter adds or takes off, so that clients throttled together do
+/// not retry together.
+const JITTER_RATIO: f64 = 0.25;
 
 /// What happens after an attempt.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,11 +57,11 @@ pub struct RetryContext {
     pub deadline: Option<Instant>,
     /// Now.
     pub now: Instant,
-    /// A number from 0 to 1, of chance.
+    /// A random number from 0 to 1: how much of the jitter is applied.
     pub jitter: f64,
 }
 
-/// Decides whether an attempt goes on at the same endpoint.
+/// Decides whether a request is sent again at the same endpoint.
 #[must_use]
 pub fn evaluate_transport_retry(
     outcome: &TransportOutcome,
@@ -76,6 +76,7 @@ pub fn evaluate_transport_retry(
             after_lost_request(error, *request_sent, state, context)
         }
     };
+    // A retry that could only meet the deadline costs the caller its real outcome.
     match (action, context.deadline) {
         (ThrottleAction::Retry { delay, .. }, Some(deadline))
             if context.now + delay >= deadline =>
@@ -115,15 +116,18 @@ fn after_throttling(
     context: &RetryContext,
 ) -> ThrottleAction {
     if state.attempt_count >= state.max_attempts {
-        return propagate("throttled, and the attempts are used up");
+        return propagate("throttled, and the retries are used up");
     }
     let named = ResponseHeaders::new(&response.headers).retry_after();
     let delay = match named {
-        Some(named) => named + state.initial_backoff.min(named).mul_f64(JITTER * context.jitter),
+        // Jitter is only added here: the service means at least this long.
+        Some(named) => {
+            named + state.initial_backoff.min(named).mul_f64(JITTER_RATIO * context.jitter)
+        }
         None => state.backoff(state.attempt_count, context.jitter),
     };
     if state.cumulative_delay + delay > state.max_wait_time {
-        return propagate("throttled, and the time for waiting is used up");
+        return propagate("throttled, and the back-off budget is used up");
     }
     ThrottleAction::Retry {
         delay,
@@ -149,14 +153,14 @@ fn after_lost_request(
 ) -> ThrottleAction {
     match Loss::of(error.kind(), sent) {
         Loss::Final => propagate("another connection would not help"),
-        // The peer, or our own pool, says that it did nothing with the request.
-        Loss::NotTaken => match state.resends {
+        // The peer, or our own pool, guarantees that it did nothing with the request.
+        Loss::NotProcessed => match state.resends {
             MAX_RESENDS.. => propagate("the peer keeps refusing the request"),
             resends => again(
-                // At once the first time: the connection was merely old.
+                // At once the first time: a connection that the peer was closing anyway.
                 resends.checked_sub(1).map_or(Duration::ZERO, |n| state.backoff(n, context.jitter)),
                 ThrottleRetryState { resends: resends + 1, ..*state },
-                "the request was not taken",
+                "the request was not processed",
             ),
         },
         Loss::Connectivity => {
@@ -182,8 +186,8 @@ fn after_lost_request(
 enum Loss {
     /// It would fail again.
     Final,
-    /// It was not taken, and can be sent again at once.
-    NotTaken,
+    /// It was not processed, and can be sent again at once.
+    NotProcessed,
     /// Another connection may do better.
     Connectivity,
 }
@@ -195,7 +199,7 @@ impl Loss {
             | HttpErrorKind::Tls
             | HttpErrorKind::Proxy
             | HttpErrorKind::QueueFull
-            | HttpErrorKind::AnswerTooLong
+            | HttpErrorKind::ResponseTooLarge
             | HttpErrorKind::Closed => Self::Final,
             HttpErrorKind::Connect
             | HttpErrorKind::StreamReset
@@ -208,14 +212,14 @@ impl Loss {
             | HttpErrorKind::ProtocolChanged
             | HttpErrorKind::ConnectionLost
             | HttpErrorKind::Evicted => match sent.is_safe_to_resend() {
-                true => Self::NotTaken,
+                true => Self::NotProcessed,
                 false => Self::Connectivity,
             },
         }
     }
 }
 
-/// 401/5006 and 403/5300: the token expired, or was judged by rules it is too old for.
+/// 401/5006 (AadTokenExpired) and 403/5300 (RbacOperationNotSupported), which a new token may pass.
 fn asks_for_new_credential(status: CosmosStatus) -> bool {
     matches!((status.code(), status.sub_status()), (401, 5006) | (403, 5300))
 }
@@ -232,6 +236,33 @@ fn again(delay: Duration, new_state: ThrottleRetryState, why: &'static str) -> T
         with_new_credential: false,
         why,
     }
+}
+
+/// The retry budgets of an attempt at one endpoint, and what is spent of them.
+///
+/// Replaced, not changed, from one try to the next. Every hedge has its own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ThrottleRetryState {
+    /// Throttled responses waited out so far.
+    pub attempt_count: u32,
+    /// The most of them that are retried.
+    pub max_attempts: u32,
+    /// The back-off so far, all waits together.
+    pub cumulative_delay: Duration,
+    /// The most back-off, all waits together.
+    pub max_wait_time: Duration,
+    /// The first back-off where the service names none.
+    pub initial_backoff: Duration,
+    /// The longest back-off where the service names none.
+    pub max_backoff: Duration,
+    /// What the back-off is multiplied by from one retry to the next.
+    pub backoff_factor: f64,
+    /// Retries on another connection so far.
+    pub connectivity_retries: u32,
+    /// Times the request was sent again because the peer had not processed it.
+    pub resends: u32,
+    /// Whether the credential was renewed already.
+    pub was_reauthorized: bool,
 }
 
 impl ThrottleRetryState {
@@ -252,12 +283,12 @@ impl ThrottleRetryState {
         }
     }
 
-    /// The wait before the n-th retry: longer each time, up to the most, less what chance takes off.
+    /// Exponential back-off before the n-th retry, up to the longest, less the jitter.
     fn backoff(&self, n: u32, jitter: f64) -> Duration {
         let exponent = i32::try_from(n).unwrap_or(i32::MAX);
         let longest = self.max_backoff.as_secs_f64();
         let wait = self.initial_backoff.as_secs_f64() * self.backoff_factor.powi(exponent);
-        Duration::from_secs_f64(wait.min(longest) * (1.0 - JITTER * jitter))
+        Duration::from_secs_f64(wait.min(longest) * (1.0 - JITTER_RATIO * jitter))
     }
 }
 

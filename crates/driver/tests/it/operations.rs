@@ -82,7 +82,7 @@ fn read_order(id: &str) -> CosmosOperation {
 }
 
 #[tokio::test]
-async fn an_item_that_is_written_is_read_back_with_its_charge_and_its_story() {
+async fn an_item_that_is_written_is_read_back_with_its_charge_and_diagnostics() {
     let store = Store::open().await;
     let options = OperationOptions::default();
     store.driver.execute_operation(&create_order("4711"), &options).await.unwrap();
@@ -98,7 +98,7 @@ async fn an_item_that_is_written_is_read_back_with_its_charge_and_its_story() {
 }
 
 #[tokio::test]
-async fn a_refusal_is_an_error_with_the_service_s_answer() {
+async fn a_refusal_is_an_error_with_the_service_s_response() {
     let store = Store::open().await;
     let options = OperationOptions::default();
     let error = store.driver.execute_operation(&read_order("none"), &options).await.unwrap_err();

@@ -61,13 +61,13 @@ fn every_path_and_test_named_in_the_specifications_exists() {
 
     let mut problems = Vec::new();
     for row in &rows {
-        let places = references(&row.where_it_lives);
+        let locations = references(&row.where_it_lives);
         let proofs = references(&row.shown_by);
         let unbuilt = ["not built", "nothing to build"].contains(&row.where_it_lives.as_str());
-        if !unbuilt && (places.is_empty() || proofs.is_empty()) {
+        if !unbuilt && (locations.is_empty() || proofs.is_empty()) {
             problems.push(format!("{}: says neither where nor by what it is shown", row.section));
         }
-        let all = places.into_iter().chain(proofs);
+        let all = locations.into_iter().chain(proofs);
         problems.extend(all.filter_map(problem_with).map(|it| format!("{}: {it}", row.section)));
     }
     assert!(problems.is_empty(), "{}", problems.join("\n"));

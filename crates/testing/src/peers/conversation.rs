@@ -16,7 +16,7 @@ pub(crate) trait Conversation: Send {
     /// The next thing that the client did, as far as it has arrived.
     fn next_event(&mut self) -> io::Result<Option<Event>>;
 
-    /// How many requests are neither answered to the end nor given up.
+    /// How many requests are neither answered to the end nor reset.
     fn open_streams(&self) -> usize;
 
     fn answer(&mut self, stream: u32, answer: &Answer);

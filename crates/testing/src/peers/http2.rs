@@ -51,13 +51,13 @@ struct Stream {
 impl Http2Session {
     /// Begins with the peer's SETTINGS.
     pub(crate) fn new(settings: PeerSettings) -> Self {
-        let mut session = Self::speechless();
+        let mut session = Self::without_settings();
         session.send(&Frame::Settings(settings));
         session
     }
 
     /// Begins with nothing at all.
-    pub(crate) fn speechless() -> Self {
+    pub(crate) fn without_settings() -> Self {
         Self {
             buffers: Buffers::default(),
             reader: FrameReader::new(),
@@ -290,7 +290,7 @@ impl Conversation for Http2Session {
         self.streams.len()
     }
 
-    // A served request that the client has given up in the meantime gets no frames: they could
+    // A served request that the client has cancelled in the meantime gets no frames: they could
     // cost it the whole connection.
 
     fn answer(&mut self, stream: u32, answer: &Answer) {

@@ -106,7 +106,7 @@ impl Peer {
     /// Takes the next connection over by hand, with nothing sent.
     pub async fn accept_without_settings(&self) -> PeerConnection {
         let stream = self.accept_stream().await.unwrap();
-        PeerConnection::new(stream, Http2Session::speechless())
+        PeerConnection::new(stream, Http2Session::without_settings())
     }
 
     /// The next connection as plain bytes, TLS done. An error if TLS comes to nothing.

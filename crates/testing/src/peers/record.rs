@@ -138,7 +138,7 @@ impl<T: Clone + Debug> Record<T> {
         if let Ok(reached) = tokio::time::timeout(TEST_TIMEOUT, waiting).await {
             return reached.expect("the record itself keeps its state alive").clone();
         }
-        panic!("waited {TEST_TIMEOUT:?} in vain; the last the peer saw is {:#?}", self.now());
+        panic!("timed out after {TEST_TIMEOUT:?}; the last state of the peer is {:#?}", self.now());
     }
 
     /// Changes the state and wakes whoever waits.

@@ -37,7 +37,7 @@ pub(super) struct Shared {
     endpoint: Mutex<Endpoint>,
     pub(super) behaviour: Arc<Behaviour>,
     pub(super) record: Record<Seen>,
-    doors_closed: Gate,
+    stop_accepting: Gate,
     held: Mutex<Held>,
     /// Where each connection takes its commands, in the order of acceptance. As many as the test
     /// gives, so there is no bound to run into.
@@ -79,7 +79,7 @@ impl ServedPeer {
             endpoint: Mutex::new(endpoint),
             behaviour,
             record: Record::new(Seen { listening: true, ..Seen::default() }),
-            doors_closed: Gate::new(),
+            stop_accepting: Gate::new(),
             held: Mutex::default(),
             commands: Mutex::default(),
         });
@@ -97,7 +97,7 @@ impl ServedPeer {
         self.shared.endpoint().url()
     }
 
-    /// Speaks otherwise from the next connection on, as a gateway does that is replaced.
+    /// Speaks otherwise from the next connection on, as an endpoint does that is redeployed.
     pub fn speak(&self, speaks: Speaks) {
         self.shared.endpoint.lock().unwrap().speak(speaks);
     }
@@ -176,7 +176,7 @@ impl ServedPeer {
 
     /// Closes the port, and waits until it is closed. What is open goes on.
     pub async fn stop_accepting(&self) {
-        self.shared.doors_closed.open();
+        self.shared.stop_accepting.open();
         self.until(|seen| !seen.listening).await;
     }
 }
@@ -204,7 +204,7 @@ impl Shared {
         })
     }
 
-    /// Forgets held requests that the client gave up.
+    /// Forgets held requests that the client cancelled.
     pub(super) fn forget_held(&self, is_gone: impl Fn(&HeldReply) -> bool) {
         self.change_held(|held| held.by_ordinal.retain(|_, reply| !is_gone(reply)));
     }
@@ -248,10 +248,10 @@ impl Shared {
 
 async fn accept_all(listener: TcpListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
-    let mut doors_closed = std::pin::pin!(shared.doors_closed.opened());
+    let mut stop_accepting = std::pin::pin!(shared.stop_accepting.opened());
     while connections.len() < MAX_CONNECTIONS {
         tokio::select! {
-            () = &mut doors_closed => break,
+            () = &mut stop_accepting => break,
             accepted = listener.accept() => {
                 let (tcp, _) = accepted.unwrap();
                 connections.spawn(shared.welcome(tcp));

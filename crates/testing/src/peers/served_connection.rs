@@ -43,7 +43,7 @@ struct ServedConnection {
     shared: Arc<Shared>,
     number: usize,
     conversation: Box<dyn Conversation>,
-    /// The streams that arrived whose requests are not whole, with their place among all arrivals.
+    /// The streams that arrived whose requests are not whole, with their ordinal among all arrivals.
     arrivals: Vec<(u32, usize)>,
     ending: Option<Ending>,
 }
@@ -119,8 +119,8 @@ impl ServedConnection {
 
     fn on_request(&mut self, request: PeerRequest) {
         let stream = request.stream;
-        let place = self.arrivals.iter().position(|(arrived, _)| *arrived == stream);
-        let (_, ordinal) = self.arrivals.swap_remove(place.expect("a request begins with a head"));
+        let index = self.arrivals.iter().position(|(arrived, _)| *arrived == stream);
+        let (_, ordinal) = self.arrivals.swap_remove(index.expect("a request begins with a head"));
         let arrived = ArrivedRequest { connection: self.number, ordinal, request };
         let reply = (self.shared.behaviour)(&arrived);
         self.reply(ordinal, stream, reply);

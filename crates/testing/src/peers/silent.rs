@@ -8,7 +8,7 @@ use tokio::task::JoinHandle;
 
 use super::record::Record;
 
-/// How many connections may fit into a listener that has no room before we give up filling it.
+/// How many connections may fit into a listener that has no room before filling it is abandoned.
 const MAX_FILLERS: usize = 64;
 
 /// A connection over loopback is made at once or, with nobody to take it, not at all.

@@ -30,7 +30,7 @@ impl PeerStream {
         matches!(self, Self::Tls(_))
     }
 
-    /// Drops the connection with a TCP reset, as a crashing machine or an impatient middlebox does.
+    /// Drops the connection with a TCP reset, as a crashing machine or a middlebox does.
     pub fn abort(self) {
         let tcp = match &self {
             Self::Plain(tcp) => tcp,

@@ -99,7 +99,7 @@ impl Wire {
 }
 
 /// Whether the error is only how a client's departure looks from here: with something unread a close
-/// becomes a reset, and TLS misses its goodbye.
+/// becomes a reset, and TLS misses its close_notify.
 pub(crate) fn is_loss(error: &io::Error) -> bool {
     use io::ErrorKind::{BrokenPipe, ConnectionAborted, ConnectionReset, UnexpectedEof};
     matches!(error.kind(), BrokenPipe | ConnectionAborted | ConnectionReset | UnexpectedEof)

@@ -60,7 +60,7 @@ async fn releasing_more_than_is_held_fails_the_test() {
 }
 
 #[tokio::test]
-async fn a_client_over_its_limit_is_served_and_found_out() {
+async fn a_client_over_its_stream_limit_is_served_and_recorded() {
     let settings = PeerSettings::new().max_concurrent_streams(20);
     let peer = Peer::cleartext(Speaks::Http2).with_settings(settings).serve(|_| Reply::hold());
     let mut client = RawClient::to(peer.address()).await;
@@ -72,7 +72,7 @@ async fn a_client_over_its_limit_is_served_and_found_out() {
 }
 
 #[tokio::test]
-async fn a_request_given_up_is_counted_and_no_longer_held() {
+async fn a_cancelled_request_is_counted_and_no_longer_held() {
     let peer = served(|_| Reply::hold());
     let mut client = http2_to(peer.address()).await;
     let (given_up, kept) = (get(&mut client, "/given-up"), get(&mut client, "/kept"));
@@ -142,7 +142,7 @@ async fn a_test_reaches_a_connection_at_any_time() {
 }
 
 #[tokio::test]
-async fn a_connection_that_stopped_reading_hears_nothing_more() {
+async fn a_connection_that_stopped_reading_reads_nothing_more() {
     let peer = served(|_| Reply::ok("heard"));
     let (mut deaf, mut other) = (http2_to(peer.address()).await, http2_to(peer.address()).await);
     whole(get(&mut deaf, "/before")).await.unwrap();

@@ -39,7 +39,7 @@ async fn refusal(peer: &ServedPeer, trusted: &Certificates) -> CertificateError 
 }
 
 #[tokio::test]
-async fn http2_is_spoken_with_who_trusts_the_root() {
+async fn a_client_that_trusts_the_root_negotiates_http2() {
     let certificates = Certificates::new();
     let peer = served(Speaks::Http2, &certificates.loopback());
     let tls = connect(&peer, &certificates, &["h2", "http/1.1"]).await.unwrap();

@@ -9,7 +9,7 @@ use tracing::span;
 use super::*;
 
 /// The longest that a condition is waited for; only a failing test waits so long.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A future that never ends, and a token that is cancelled when it is dropped.
 fn endless() -> (impl Future<Output = ()> + Send + 'static, CancellationToken) {
@@ -23,7 +23,7 @@ fn endless() -> (impl Future<Output = ()> + Send + 'static, CancellationToken) {
 }
 
 async fn soon(event: impl Future) {
-    tokio::time::timeout(PATIENCE, event).await.expect("it happens in time");
+    tokio::time::timeout(TIMEOUT, event).await.expect("it happens in time");
 }
 
 async fn until(condition: impl Fn() -> bool) {
@@ -40,7 +40,7 @@ async fn a_spawned_task_runs() {
     let manager = BackgroundTaskManager::new();
     let (done, ran) = oneshot::channel();
     assert!(manager.spawn("answer", async move { done.send(42).unwrap() }));
-    assert_eq!(tokio::time::timeout(PATIENCE, ran).await.unwrap(), Ok(42));
+    assert_eq!(tokio::time::timeout(TIMEOUT, ran).await.unwrap(), Ok(42));
 }
 
 #[tokio::test]
@@ -120,7 +120,7 @@ async fn tasks_that_watch_for_the_shutdown_end_by_themselves() {
         spawner.shutdown_requested().await;
         done.send("tidied up").unwrap();
     });
-    assert_eq!(manager.shutdown(PATIENCE).await, ShutdownOutcome::AllEnded);
+    assert_eq!(manager.shutdown(TIMEOUT).await, ShutdownOutcome::AllEnded);
     assert_eq!(finished.await, Ok("tidied up"));
     assert_eq!(manager.running(), 0);
 }
@@ -167,7 +167,7 @@ async fn a_task_accepted_during_a_shutdown_is_waited_for() {
             let accepted = spawner.spawn("racer", async move { done.send(()).unwrap() });
             (accepted, ran)
         });
-        assert_eq!(manager.shutdown(PATIENCE).await, ShutdownOutcome::AllEnded);
+        assert_eq!(manager.shutdown(TIMEOUT).await, ShutdownOutcome::AllEnded);
         assert_eq!(manager.running(), 0);
         let (accepted, mut ran) = racing.await.unwrap();
         assert_eq!(ran.try_recv().is_ok(), accepted);
@@ -180,7 +180,7 @@ fn tasks_can_be_started_from_threads_outside_the_runtime() {
     let manager = BackgroundTaskManager::on(runtime.handle().clone());
     let (done, ran) = std::sync::mpsc::channel();
     assert!(manager.spawn("outside", async move { done.send(()).unwrap() }));
-    assert_eq!(ran.recv_timeout(PATIENCE), Ok(()));
+    assert_eq!(ran.recv_timeout(TIMEOUT), Ok(()));
 }
 
 /// Keeps what is logged on the thread of a test.

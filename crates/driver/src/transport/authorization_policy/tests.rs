@@ -73,7 +73,7 @@ async fn a_token_is_fetched_once_and_renewed_before_it_expires() {
 }
 
 #[tokio::test]
-async fn many_who_need_a_first_token_fetch_one() {
+async fn the_first_fetch_is_single_flight() {
     let (source, policy) = counting();
     let policy = Arc::new(policy);
     let asking = (0..20).map(|_| {
@@ -98,13 +98,13 @@ async fn a_token_that_cannot_be_renewed_serves_until_it_expires() {
 }
 
 #[tokio::test]
-async fn a_refused_token_is_forgotten_unless_a_newer_one_is_there() {
+async fn a_refused_token_is_invalidated_unless_a_newer_one_is_there() {
     let (_, policy) = counting();
     let first = authorize(&policy, 0).await.unwrap();
     let first = HeaderValue::from_str(&first).unwrap();
-    policy.forget(Some(&first));
+    policy.invalidate(Some(&first));
     assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
-    policy.forget(Some(&first));
+    policy.invalidate(Some(&first));
     assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
 }
 

@@ -215,20 +215,20 @@ async fn an_answer_over_the_limit_is_refused() {
     };
     assert_eq!(whole(body(10), 10).await.unwrap().len(), 10);
     let error = whole(body(11), 10).await.unwrap_err();
-    assert_eq!(error.kind(), HttpErrorKind::AnswerTooLong);
+    assert_eq!(error.kind(), HttpErrorKind::ResponseTooLarge);
 }
 
-/// Half an answer was taken for the whole, since the peer had ended the stream in good order.
+/// A truncated body was taken for the whole, since the peer had ended the stream without an error.
 #[test]
-fn an_answer_is_cut_short_if_it_ends_before_the_length_it_gave() {
-    let cut_short = |status: u16, length: &'static str| {
+fn a_body_is_truncated_if_it_is_shorter_than_its_content_length() {
+    let truncated = |status: u16, length: &'static str| {
         let response = http::Response::builder().status(status).header("content-length", length);
-        is_cut_short(&response.body(Bytes::from_static(b"half")).unwrap())
+        is_truncated(&response.body(Bytes::from_static(b"half")).unwrap())
     };
-    assert!(cut_short(200, "8"));
+    assert!(truncated(200, "8"));
     // As long as it said, compressed on its way, without a body of its own, and no number at all.
     for (status, length) in [(200, "4"), (200, "2"), (304, "8"), (200, "some")] {
-        assert!(!cut_short(status, length), "{status} {length}");
+        assert!(!truncated(status, length), "{status} {length}");
     }
 }
 

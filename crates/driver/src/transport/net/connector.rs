@@ -1,4 +1,5 @@
-//! From nothing to a stream that speaks: TCP, perhaps a tunnel, perhaps TLS, within the connect timeout.
+//! Makes one connection: TCP, a tunnel where a proxy is set, TLS where the endpoint is `https`, all within
+//! the connect timeout.
 
 use std::io;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(super) struct Connector {
 
 impl Connector {
     /// A connection, and what it speaks.
+    ///
+    /// One timeout for all steps: a peer that is slow at each of them must not add them up.
     pub(super) async fn connect(&self) -> Result<(Stream, HttpProtocol), HttpError> {
         let limit = self.config.connect_timeout;
         match tokio::time::timeout(limit, self.connect_unbounded()).await {
@@ -40,6 +43,8 @@ impl Connector {
     async fn connect_unbounded(&self) -> Result<(Stream, HttpProtocol), HttpError> {
         let stream = self.reach().await?;
         if !self.endpoint.is_tls() {
+            // Without TLS there is no ALPN, and RFC 9113 dropped the h2c upgrade: HTTP/2 needs prior
+            // knowledge (section 3.3).
             let protocol = match self.config.versions {
                 HttpVersions::Http2PriorKnowledge => HttpProtocol::Http2,
                 HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
@@ -68,20 +73,21 @@ impl Connector {
                 .map_err(|error| unreachable(self.endpoint.as_str(), error));
         };
         let stream = tcp::connect(proxy.host(), proxy.port(), &self.config).await;
-        let place = || format!("the proxy {}:{}", proxy.host(), proxy.port());
-        let stream = stream.map_err(|error| unreachable(&place(), error))?;
+        let address = || format!("the proxy {}:{}", proxy.host(), proxy.port());
+        let stream = stream.map_err(|error| unreachable(&address(), error))?;
         tunnel::open(stream, &self.endpoint, proxy).await
     }
 }
 
-fn unreachable(place: &str, error: io::Error) -> HttpError {
+fn unreachable(address: &str, error: io::Error) -> HttpError {
     HttpError::new(
         HttpErrorKind::Connect,
         RequestSentStatus::NotSent,
-        format!("no connection to {place} could be made"),
+        format!("no connection to {address} could be made"),
     )
     .caused_by(error)
 }
 
 /// A connected stream, encrypted or not.
+// Boxed: the state of a TLS session is large, and cleartext should not carry it.
 pub(super) type Stream = Either<TcpStream, Box<TlsStream<TcpStream>>>;

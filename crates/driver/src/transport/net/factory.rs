@@ -49,6 +49,8 @@ impl NetHttpClientFactory {
         if let Some(shared) = self.tls.load().iter().find(|shared| shared.is_for(config)) {
             return shared.made.clone();
         }
+        // Outside `rcu`, whose closure may run several times: reading the roots is slow. Two threads may
+        // both make one; the list keeps the first.
         let made = tls::client_config(config);
         self.tls.rcu(|all| {
             let mut all = Vec::clone(all);

@@ -1,7 +1,8 @@
 //! HTTP/1.1: a pool of connections, one request at a time on each.
 //!
-//! Connections that rest are kept in numbered places, the lowest free one first, so that a trickle of
-//! requests uses the same few and the others grow old. Places are swapped whole: there is no lock.
+//! Idle connections are kept in numbered slots, the lowest free one first (LIFO use), so that a trickle of
+//! requests uses the same few and the others reach the idle timeout. Slots are swapped whole: there is no
+//! lock.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,27 +17,28 @@ use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 
 use super::connector::{Connector, Stream};
-use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
+use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::transport::{
     HttpError, HttpErrorKind, HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus,
 };
 
-/// How long a connection that has given its answer may take to be ready for the next request. It is ready
-/// at once, unless the peer answered before it had read the whole request and reads no further.
-const READY_WAIT: Duration = Duration::from_millis(100);
+/// How long a connection may take after a response to be ready for the next request. It is ready at once,
+/// unless the peer responded before it had read the whole request and reads no further.
+const READY_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// A pool of HTTP/1.1 connections to one endpoint.
 pub(super) struct Http1Pool {
     connector: Connector,
     host: HeaderValue,
-    resting: Box<[AtomicCell<Option<Box<Resting>>>]>,
-    given_up: AtomicBool,
+    idle: Box<[AtomicCell<Option<Box<IdleConnection>>>]>,
+    is_evicted: AtomicBool,
     /// Ends the connections when the pool is closed or dropped.
     end: CancellationToken,
 }
 
-struct Resting {
+/// A connection without a request.
+struct IdleConnection {
     sender: Sender,
     since: Instant,
 }
@@ -46,24 +48,25 @@ type Sender = SendRequest<Full<Bytes>>;
 impl Http1Pool {
     /// A pool whose first connection is made already.
     pub(super) async fn start(stream: Stream, connector: Connector) -> Result<Self, HttpError> {
-        let places = connector.config.pool_max_idle_per_host.max(1);
+        let slots = connector.config.pool_max_idle_per_host.max(1);
         let host = HeaderValue::from_str(connector.endpoint.authority().as_str())
             .expect("an authority is a header value");
         let pool = Self {
             connector,
             host,
-            resting: (0..places).map(|_| AtomicCell::new(None)).collect(),
-            given_up: AtomicBool::new(false),
+            idle: (0..slots).map(|_| AtomicCell::new(None)).collect(),
+            is_evicted: AtomicBool::new(false),
             end: CancellationToken::new(),
         };
         let sender = pool.handshake(stream).await?;
-        pool.rest(sender);
+        pool.check_in(sender);
         Ok(pool)
     }
 
     /// Ends all connections and the requests on them.
     pub(super) fn close(&self) {
-        self.given_up.store(true, Ordering::Release);
+        // Before the cancellation: requests that fail by it read why (Release, pairs with `loss_kind`).
+        self.is_evicted.store(true, Ordering::Release);
         self.end.cancel();
     }
 
@@ -75,22 +78,24 @@ impl Http1Pool {
     ) -> Result<HttpResponse, HttpError> {
         let mut request = self.in_origin_form(request);
         loop {
-            let (mut sender, is_new) = match self.wake().await {
+            let (mut sender, is_new) = match self.check_out().await {
                 Some(sender) => (sender, false),
                 None => {
                     diagnostics.record(RequestEventKind::Connecting);
                     (self.connect().await?, true)
                 }
             };
+            // Before it is polled: a future that is dropped at its deadline may have sent it.
             diagnostics.sent();
             match sender.try_send_request(request).await {
                 Ok(answer) => {
                     diagnostics.record(RequestEventKind::ResponseHeadersReceived);
                     let answer = self.read(answer).await?;
-                    self.rest(sender);
+                    self.check_in(sender);
                     return Ok(answer);
                 }
                 Err(mut refused) => {
+                    // hyper hands the message back if and only if no byte of it was written.
                     let back = refused.take_message();
                     let sent = match back {
                         Some(_) => RequestSentStatus::NotSent,
@@ -98,7 +103,8 @@ impl Http1Pool {
                     };
                     diagnostics.request_sent = sent;
                     match back {
-                        // The connection had ended while it rested; the next may not have.
+                        // The peer closed the connection while it was idle (RFC 9112, section 9.3.1);
+                        // the next may be open.
                         Some(unsent) if !is_new => request = unsent,
                         _ => return Err(self.failure(sent, refused.into_error())),
                     }
@@ -107,7 +113,7 @@ impl Http1Pool {
         }
     }
 
-    /// HTTP/1.1 wants the path in the request line and the host in a header.
+    /// Origin form (RFC 9112, section 3.2.1): the path in the request line, the host in a header.
     fn in_origin_form(&self, request: HttpRequest) -> http::Request<Full<Bytes>> {
         let (mut head, body) = request.into_parts();
         let path = head.uri.path_and_query().cloned();
@@ -121,15 +127,15 @@ impl Http1Pool {
         answer: http::Response<hyper::body::Incoming>,
     ) -> Result<HttpResponse, HttpError> {
         let (head, body) = answer.into_parts();
-        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await.map_err(|error| {
+        let body = Limited::new(body, MAX_RESPONSE_BYTES).collect().await.map_err(|error| {
             let endpoint = &self.connector.endpoint;
             let (kind, sentence) = match error.is::<LengthLimitError>() {
                 true => (
-                    HttpErrorKind::AnswerTooLong,
-                    format!("the answer of {endpoint} is longer than {MAX_ANSWER_BYTES} bytes"),
+                    HttpErrorKind::ResponseTooLarge,
+                    format!("the answer of {endpoint} is longer than {MAX_RESPONSE_BYTES} bytes"),
                 ),
                 false => (
-                    self.lost(),
+                    self.loss_kind(),
                     format!("the connection was lost in the middle of the answer ({endpoint})"),
                 ),
             };
@@ -138,15 +144,15 @@ impl Http1Pool {
         Ok(http::Response::from_parts(head, body.to_bytes()))
     }
 
-    /// A connection that rests and is still good.
-    async fn wake(&self) -> Option<Sender> {
+    /// An idle connection that can take a request.
+    async fn check_out(&self) -> Option<Sender> {
         let limit = self.connector.config.pool_idle_timeout;
-        for place in &self.resting {
-            let Some(resting) = place.take().filter(|it| it.is_good(limit)) else { continue };
-            let mut sender = resting.sender;
-            // The answer can be here before its connection's task has put everything in order.
+        for slot in &self.idle {
+            let Some(idle) = slot.take().filter(|it| it.is_usable(limit)) else { continue };
+            let mut sender = idle.sender;
+            // hyper delivers a response before its connection's task has finished with it.
             let ready = sender.is_ready()
-                || matches!(tokio::time::timeout(READY_WAIT, sender.ready()).await, Ok(Ok(())));
+                || matches!(tokio::time::timeout(READY_TIMEOUT, sender.ready()).await, Ok(Ok(())));
             if ready {
                 return Some(sender);
             }
@@ -154,28 +160,29 @@ impl Http1Pool {
         None
     }
 
-    /// Puts a connection into the lowest free place; one too many is closed.
-    fn rest(&self, sender: Sender) {
-        self.put(Box::new(Resting { sender, since: Instant::now() }));
+    /// Puts a connection into the lowest free slot; one too many is closed.
+    fn check_in(&self, sender: Sender) {
+        self.put(Box::new(IdleConnection { sender, since: Instant::now() }));
     }
 
-    fn put(&self, resting: Box<Resting>) {
-        let mut moving = Some(resting);
-        for place in &self.resting {
-            moving = place.swap(moving);
+    fn put(&self, idle: Box<IdleConnection>) {
+        // A swap instead of a test: a slot that is filled meanwhile hands its connection on to the next.
+        let mut moving = Some(idle);
+        for slot in &self.idle {
+            moving = slot.swap(moving);
             if moving.is_none() {
                 return;
             }
         }
     }
 
-    /// Closes connections that have rested for too long or have ended.
+    /// Closes connections that have been idle for too long or have ended.
     pub(super) fn sweep(&self) {
         let limit = self.connector.config.pool_idle_timeout;
-        for place in &self.resting {
-            let Some(resting) = place.take().filter(|it| it.is_good(limit)) else { continue };
-            // Back to its own place: the order tells who was used last.
-            if let Some(other) = place.swap(Some(resting)) {
+        for slot in &self.idle {
+            let Some(idle) = slot.take().filter(|it| it.is_usable(limit)) else { continue };
+            // Back to its own slot: the order tells which was used last.
+            if let Some(other) = slot.swap(Some(idle)) {
                 self.put(other);
             }
         }
@@ -202,8 +209,9 @@ impl Http1Pool {
             .map_err(|error| self.failure(RequestSentStatus::NotSent, error))?;
         let end = self.end.clone();
         tokio::spawn(async move {
+            // Unbiased: both ends drop the connection.
             tokio::select! {
-                // What went wrong is told to the request that was on the connection.
+                // The request on the connection gets the error.
                 _ = connection => {}
                 () = end.cancelled() => {}
             }
@@ -213,19 +221,19 @@ impl Http1Pool {
 
     fn failure(&self, sent: RequestSentStatus, error: hyper::Error) -> HttpError {
         let sentence = format!("the connection was lost ({})", self.connector.endpoint);
-        HttpError::new(self.lost(), sent, sentence).caused_by(error)
+        HttpError::new(self.loss_kind(), sent, sentence).caused_by(error)
     }
 
-    fn lost(&self) -> HttpErrorKind {
-        match self.given_up.load(Ordering::Acquire) {
+    fn loss_kind(&self) -> HttpErrorKind {
+        match self.is_evicted.load(Ordering::Acquire) {
             true => HttpErrorKind::Evicted,
             false => HttpErrorKind::ConnectionLost,
         }
     }
 }
 
-impl Resting {
-    fn is_good(&self, limit: Duration) -> bool {
+impl IdleConnection {
+    fn is_usable(&self, limit: Duration) -> bool {
         !self.sender.is_closed() && self.since.elapsed() < limit
     }
 }

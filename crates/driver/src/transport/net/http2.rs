@@ -1,4 +1,4 @@
-//! One HTTP/2 connection: streams, the peer's limit on them, pings.
+//! One HTTP/2 connection: streams, the peer's limit on them, keep-alive pings, GOAWAY.
 //!
 //! `h2` is used directly rather than through hyper: the peer's limit is readable, a request costs no
 //! task of its own, and an error tells a refused stream from a lost one.
@@ -19,7 +19,7 @@ use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connector::Stream;
-use super::{MAX_ANSWER_BYTES, MAX_HEAD_BYTES};
+use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::transport::count_guard::CountGuard;
 use crate::transport::{
@@ -27,21 +27,22 @@ use crate::transport::{
     RequestSentStatus, StreamLimit,
 };
 
-/// What one answer may send before we take it from the buffer: a page of the service fits.
+/// The flow-control window of one stream: a page of the service (a few megabytes at most) arrives in one or
+/// two round trips.
 const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 
-/// What all answers of a connection may have on their way together.
+/// The flow-control window of the connection: eight full streams. It bounds what a connection buffers.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// How long a connection that nobody uses any more may take to say goodbye.
-const FAREWELL: Duration = Duration::from_secs(1);
+/// How long a connection that nobody uses any more may take to send GOAWAY and close.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection that takes requests.
 pub(super) struct Http2Connection {
     sender: SendRequest<Bytes>,
     state: Arc<State>,
     task: AbortHandle,
-    /// Tells the connection's task that nobody uses it any more.
+    /// Cancels the token of the connection's task when nobody uses the connection any more.
     _unused: DropGuard,
 }
 
@@ -53,14 +54,14 @@ struct State {
     /// The requests on the connection.
     in_flight: AtomicU32,
     end: AtomicU8,
-    /// Told when the peer allows more streams than before.
+    /// Called when the peer allows more streams than before.
     limit_raised: Option<Arc<dyn Fn() + Send + Sync>>,
 }
 
 /// Why a connection ended, where the error of a stream cannot tell.
 mod end {
     pub(super) const OPEN: u8 = 0;
-    pub(super) const GIVEN_UP: u8 = 1;
+    pub(super) const EVICTED: u8 = 1;
     pub(super) const NO_PONG: u8 = 2;
     pub(super) const GOING_AWAY: u8 = 3;
 }
@@ -77,8 +78,11 @@ impl Http2Connection {
         builder
             .initial_window_size(STREAM_WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
+            // Until the peer's SETTINGS arrive, h2 would open 100 streams; the service allows 20 and
+            // refuses the rest.
             .initial_max_send_streams(config.initial_max_streams as usize)
             .max_header_list_size(MAX_HEAD_BYTES)
+            // RFC 9113, section 8.4: a client need not take pushed streams, and nobody reads them here.
             .enable_push(false);
         let (sender, mut connection) = builder.handshake(stream).await.map_err(|error| {
             let sentence = format!("{endpoint} does not speak HTTP/2");
@@ -98,13 +102,14 @@ impl Http2Connection {
             interval: config.http2_keep_alive_interval,
             timeout: config.http2_keep_alive_timeout,
         };
-        let probe = Probe { sender: Some(sender.clone()), unused: unused.clone() };
-        let task = tokio::spawn(live(connection, probe, pings, keep_alive, Arc::clone(&state)));
+        let probe = GoAwayProbe { sender: Some(sender.clone()), unused: unused.clone() };
+        let task = tokio::spawn(drive(connection, probe, pings, keep_alive, Arc::clone(&state)));
         Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
     }
 
     /// The streams that the peer allows now.
     pub(super) fn limit(&self) -> StreamLimit {
+        // Acquire: pairs with the Release of whoever ended the connection or changed the limit.
         match self.state.end.load(Ordering::Acquire) {
             end::OPEN => StreamLimit::Known(self.state.limit.load(Ordering::Acquire)),
             _ => StreamLimit::Closed,
@@ -113,7 +118,8 @@ impl Http2Connection {
 
     /// Ends the connection and every stream on it.
     pub(super) fn close(&self) {
-        self.state.end.store(end::GIVEN_UP, Ordering::Release);
+        // Before the abort: streams that fail by it read why (Release, pairs with `classify`).
+        self.state.end.store(end::EVICTED, Ordering::Release);
         self.task.abort();
     }
 
@@ -128,12 +134,14 @@ impl Http2Connection {
         let is_head = head.method == Method::HEAD;
         let mut sender = self.sender.clone();
         let unsent = |error| self.state.failure(error, RequestSentStatus::NotSent);
+        // The pool reserved a stream below the peer's limit, so this waits only if the limit fell since.
         poll_fn(|context| sender.poll_ready(context)).await.map_err(unsent)?;
         let request = http::Request::from_parts(head, ());
         let (answer, mut stream) = sender.send_request(request, body.is_empty()).map_err(unsent)?;
         diagnostics.sent();
         if !body.is_empty() {
             // The whole body is in memory already; h2 sends it as the peer's window allows.
+            // HEADERS are queued already, so a failure here is ambiguous.
             let lost = |error| self.state.failure(error, RequestSentStatus::MaybeSent);
             stream.send_data(body, true).map_err(lost)?;
         }
@@ -144,6 +152,7 @@ impl Http2Connection {
         })?;
         diagnostics.record(RequestEventKind::ResponseHeadersReceived);
         let (head, mut stream) = answer.into_parts();
+        // A response to HEAD has no content, whatever its content-length says (RFC 9110, section 9.3.2).
         let body = match is_head {
             true => Bytes::new(),
             false => self.read_body(&head.headers, &mut stream).await?,
@@ -164,7 +173,7 @@ impl Http2Connection {
         let mut body = BytesMut::with_capacity(expected_length(headers).max(first.len()));
         body.extend_from_slice(&first);
         while let Some(piece) = self.read_piece(stream).await? {
-            if body.len() + piece.len() > MAX_ANSWER_BYTES {
+            if body.len() + piece.len() > MAX_RESPONSE_BYTES {
                 return Err(self.state.too_long());
             }
             body.extend_from_slice(&piece);
@@ -174,30 +183,32 @@ impl Http2Connection {
 
     async fn read_piece(&self, stream: &mut RecvStream) -> Result<Option<Bytes>, HttpError> {
         let lost = |error| {
-            // An answer had begun, so the request was processed whatever the peer says now.
+            // A response had begun, so the request was processed, whatever a GOAWAY or reset says now.
             let failure = self.state.failure(error, RequestSentStatus::MaybeSent);
             HttpError::new(failure.kind(), RequestSentStatus::MaybeSent, failure.chain())
         };
         let Some(piece) = stream.data().await.transpose().map_err(lost)? else { return Ok(None) };
-        // The window is given back as soon as the piece is ours.
+        // Flow control (RFC 9113, section 5.2): h2 sends WINDOW_UPDATE for what is released, and the peer
+        // would stall without it.
         stream.flow_control().release_capacity(piece.len()).map_err(lost)?;
         Ok(Some(piece))
     }
 }
 
-/// How much to make room for; a length that cannot be believed is left to grow by itself.
+/// The buffer to reserve. A content-length above the limit is not believed: the peer could make us
+/// allocate anything.
 fn expected_length(headers: &HeaderMap) -> usize {
     let length = headers.get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
-    length.filter(|length: &usize| *length <= MAX_ANSWER_BYTES).unwrap_or_default()
+    length.filter(|length: &usize| *length <= MAX_RESPONSE_BYTES).unwrap_or_default()
 }
 
 impl State {
     /// What an error of `h2` means for a request that got this far.
     fn failure(&self, error: h2::Error, sent: RequestSentStatus) -> HttpError {
-        let (kind, not_processed, sentence) = self.verdict(&error);
+        let (kind, not_processed, sentence) = self.classify(&error);
         if matches!(kind, HttpErrorKind::GoneAway | HttpErrorKind::ConnectionLost) {
-            // The next request need not find out for itself.
-            self.takes_no_more();
+            // So that the next request is not sent here only to fail.
+            self.mark_going_away();
         }
         let sent = match (sent, not_processed) {
             (RequestSentStatus::MaybeSent, true) => RequestSentStatus::NotProcessed,
@@ -206,16 +217,18 @@ impl State {
         HttpError::new(kind, sent, format!("{sentence} ({})", self.endpoint)).caused_by(error)
     }
 
-    /// Takes note of what the peer allows.
-    fn allow(&self, streams: u32) {
+    /// Takes over the peer's SETTINGS_MAX_CONCURRENT_STREAMS.
+    fn set_limit(&self, streams: u32) {
+        // Release: the callback serves waiters that read the new limit (Acquire in `limit`).
         let before = self.limit.swap(streams, Ordering::AcqRel);
-        if let Some(tell) = self.limit_raised.as_ref().filter(|_| streams > before) {
-            tell();
+        if let Some(notify) = self.limit_raised.as_ref().filter(|_| streams > before) {
+            notify();
         }
     }
 
-    fn takes_no_more(&self) {
-        // Another reason that is known already stays.
+    fn mark_going_away(&self) {
+        // Compare-and-swap: a reason that is known already (evicted, no pong) stays. AcqRel as above;
+        // Relaxed on failure, where nothing is read.
         let _ = self.end.compare_exchange(
             end::OPEN,
             end::GOING_AWAY,
@@ -225,26 +238,30 @@ impl State {
     }
 
     /// The kind of an error, whether it says that the request was not processed, and a sentence.
-    fn verdict(&self, error: &h2::Error) -> (HttpErrorKind, bool, &'static str) {
+    fn classify(&self, error: &h2::Error) -> (HttpErrorKind, bool, &'static str) {
         match self.end.load(Ordering::Acquire) {
-            end::GIVEN_UP => {
-                return (HttpErrorKind::Evicted, false, "the connection was given up");
+            end::EVICTED => {
+                return (HttpErrorKind::Evicted, false, "the connection was evicted");
             }
             end::NO_PONG => {
-                return (HttpErrorKind::ConnectionLost, false, "the peer stopped answering pings");
+                return (HttpErrorKind::ConnectionLost, false, "a keep-alive ping got no answer");
             }
             _ => {}
         }
+        // What the peer sent as a frame; h2 also makes such errors itself when it finds a violation.
         let told = error.is_remote() && (error.is_go_away() || error.is_reset());
         match error.reason() {
             Some(Reason::HTTP_1_1_REQUIRED) if told => {
-                (HttpErrorKind::ProtocolChanged, true, "the peer asks for HTTP/1.1")
+                (HttpErrorKind::ProtocolChanged, true, "the peer requires HTTP/1.1")
             }
+            // RFC 9113, section 8.7: REFUSED_STREAM guarantees that nothing was processed.
             Some(Reason::REFUSED_STREAM) if told => {
                 (HttpErrorKind::StreamRefused, true, "the peer refused the stream")
             }
+            // RFC 9113, section 6.8: h2 fails with GOAWAY only streams above the last one that the peer
+            // processed, so none of them was.
             _ if told && error.is_go_away() => {
-                (HttpErrorKind::GoneAway, true, "the peer closes the connection")
+                (HttpErrorKind::GoneAway, true, "the peer is closing the connection (GOAWAY)")
             }
             _ if told => (HttpErrorKind::StreamReset, false, "the peer reset the stream"),
             _ if error.is_io() => (HttpErrorKind::ConnectionLost, false, "the connection was lost"),
@@ -254,24 +271,24 @@ impl State {
 
     fn too_long(&self) -> HttpError {
         HttpError::new(
-            HttpErrorKind::AnswerTooLong,
+            HttpErrorKind::ResponseTooLarge,
             RequestSentStatus::MaybeSent,
-            format!("the answer of {} is longer than {MAX_ANSWER_BYTES} bytes", self.endpoint),
+            format!("the answer of {} is longer than {MAX_RESPONSE_BYTES} bytes", self.endpoint),
         )
     }
 }
 
-/// Finds out whether the connection takes new streams: a peer that announces its end tells nobody else
-/// before a request fails over it.
-struct Probe {
+/// Notices GOAWAY without a request: h2 reports it to a sender that is polled, and otherwise only to the
+/// next request, which would fail by it.
+struct GoAwayProbe {
     sender: Option<SendRequest<Bytes>>,
     unused: CancellationToken,
 }
 
-impl Probe {
+impl GoAwayProbe {
     fn is_refused(&mut self, context: &mut Context<'_>) -> bool {
         if self.unused.is_cancelled() {
-            // Kept any longer, it would keep the connection.
+            // h2 keeps a connection open while a sender lives.
             self.sender = None;
         }
         let Some(sender) = &mut self.sender else { return false };
@@ -289,50 +306,54 @@ struct KeepAlive {
     timeout: Duration,
 }
 
-/// The life of a connection: it moves frames until it ends, hangs, or nobody uses it any more.
-async fn live(
+/// Drives a connection: moves frames until it ends, hangs, or nobody uses it any more.
+async fn drive(
     mut connection: Connection<Stream, Bytes>,
-    mut probe: Probe,
+    mut probe: GoAwayProbe,
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
     state: Arc<State>,
 ) {
     let unused = probe.unused.clone();
-    // Woken, the task lets those run first who were woken with it: what they send then leaves in one
-    // write instead of one each.
-    let mut others_have_run = false;
-    let moving_frames = poll_fn(|context| {
+    // Write coalescing: a response wakes this task and the requests that wait for it. Yielding once lets
+    // those run first, and what they send leaves in one write instead of one each.
+    let mut has_yielded = false;
+    let frames = poll_fn(|context| {
+        // Relaxed: a hint. With one request there is nothing to coalesce, only latency to lose.
         let has_others = state.in_flight.load(Ordering::Relaxed) > 1;
-        if has_others && !std::mem::replace(&mut others_have_run, true) {
+        if has_others && !std::mem::replace(&mut has_yielded, true) {
             context.waker().wake_by_ref();
             return Poll::Pending;
         }
-        others_have_run = false;
+        has_yielded = false;
         let ended = Pin::new(&mut connection).poll(context);
         let allowed = u32::try_from(connection.max_concurrent_send_streams()).unwrap_or(u32::MAX);
-        state.allow(allowed);
+        state.set_limit(allowed);
         if probe.is_refused(context) {
-            state.takes_no_more();
+            state.mark_going_away();
         }
         ended
     });
+    // Unbiased: each end is final. A pong that is in the socket when its timer fires may lose to it.
     tokio::select! {
-        ended = moving_frames => {
+        ended = frames => {
             if let Err(error) = ended {
-                tracing::debug!(endpoint = %state.endpoint, %error, "an HTTP/2 connection ended");
+                tracing::debug!(endpoint = %state.endpoint, %error, "HTTP/2 connection ended");
             }
         }
         () = missing_pong(pings, keep_alive) => {
+            // Before the connection is dropped: streams that fail by it read why (Release).
             state.end.store(end::NO_PONG, Ordering::Release);
-            tracing::debug!(endpoint = %state.endpoint, "an HTTP/2 connection stopped answering pings");
+            tracing::debug!(endpoint = %state.endpoint, "HTTP/2 keep-alive ping timed out");
         }
-        () = async { unused.cancelled().await; tokio::time::sleep(FAREWELL).await } => {}
+        () = async { unused.cancelled().await; tokio::time::sleep(CLOSE_TIMEOUT).await } => {}
     }
-    state.takes_no_more();
+    state.mark_going_away();
 }
 
 /// Pings at the interval; returns when an answer does not come in time.
 async fn missing_pong(pings: Option<PingPong>, keep_alive: KeepAlive) {
+    // h2 hands it out once per connection, to us.
     let Some(mut pings) = pings else { return std::future::pending().await };
     loop {
         tokio::time::sleep(keep_alive.interval).await;

@@ -1,4 +1,4 @@
-//! TCP connections: names, addresses tried side by side, keep-alive.
+//! TCP connections: name resolution, Happy Eyeballs (RFC 8305), keep-alive.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -10,16 +10,17 @@ use tokio::task::JoinSet;
 
 use crate::transport::HttpClientConfig;
 
-/// How long one address may be silent before the next is tried beside it (RFC 8305 recommends this).
-const HEAD_START: Duration = Duration::from_millis(250);
+/// The connection attempt delay: how long one address may be silent before the next is tried beside it.
+/// RFC 8305, section 5, recommends this value.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
-/// The most addresses of a name that are tried.
+/// The most addresses of a name that are tried: with the delay above, all have begun within two seconds.
 const MAX_ADDRESSES: usize = 8;
 
 /// Connects to the first address of a host that answers.
 ///
-/// Addresses are tried in the resolver's order, each with a head start, so that a dead one costs a
-/// quarter of a second and not the whole connect timeout. Attempts that lose are closed.
+/// Addresses are tried in the resolver's order (RFC 6724), each with a head start, so that an unreachable one
+/// costs a quarter of a second and not the whole connect timeout. Attempts that lose are closed.
 pub(super) async fn connect(
     host: &str,
     port: u16,
@@ -37,9 +38,10 @@ pub(super) async fn connect(
             ));
         }
         let more = addresses.len() > 0;
+        // Unbiased: a connection that is ready when the delay ends wins one round later.
         let finished = tokio::select! {
             finished = attempts.join_next() => finished,
-            () = tokio::time::sleep(HEAD_START), if more => continue,
+            () = tokio::time::sleep(ATTEMPT_DELAY), if more => continue,
         };
         match finished {
             Some(Ok(Ok(stream))) => return Ok(stream),
@@ -72,6 +74,7 @@ async fn connect_to(
         socket.bind(SocketAddr::new(local, 0))?;
     }
     let stream = socket.connect(address).await?;
+    // Nagle's algorithm would hold a small request back until the last one is acknowledged.
     stream.set_nodelay(true)?;
     let probing = TcpKeepalive::new().with_time(keepalive).with_interval(keepalive);
     SockRef::from(&stream).set_tcp_keepalive(&probing)?;

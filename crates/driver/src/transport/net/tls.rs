@@ -49,7 +49,7 @@ pub(super) fn client_config(config: &HttpClientConfig) -> Result<Arc<ClientConfi
 
 fn roots(config: &HttpClientConfig) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
-    // A root of the platform that cannot be read is somebody else's; the others still count.
+    // The platform's store may hold roots that rustls cannot parse; one of them must not disable the rest.
     roots.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
     for root in &config.extra_roots {
         let refused =
@@ -101,7 +101,8 @@ fn failed(sentence: String) -> HttpError {
     HttpError::new(HttpErrorKind::Tls, RequestSentStatus::NotSent, sentence)
 }
 
-/// Takes any certificate, as the user asked for in so many words. Signatures are still checked.
+/// Accepts any certificate, as `accept_invalid_certs` asks for. Signatures are still checked: the peer must
+/// hold the key of the certificate that it shows.
 #[derive(Debug)]
 struct AcceptAny(Arc<CryptoProvider>);
 

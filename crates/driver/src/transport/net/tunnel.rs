@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::transport::{Endpoint, HttpError, HttpErrorKind, ProxyConfig, RequestSentStatus};
 
-/// The most bytes of a proxy's answer that are read.
+/// The most bytes of a proxy's response that are read.
 const MAX_REPLY_BYTES: usize = 8 * 1024;
 
 /// Asks the proxy at the other end of a connection for a tunnel to an endpoint.
@@ -21,6 +21,7 @@ pub(super) async fn open(
     stream.write_all(&request).await.map_err(lost)?;
     let reply = read_reply(&mut stream, proxy).await?;
     match status_of(&reply) {
+        // RFC 9110, section 9.3.6: any 2xx switches to tunnel mode.
         Some(200..=299) => Ok(stream),
         Some(407) => Err(failed(
             proxy,
@@ -35,6 +36,7 @@ pub(super) async fn open(
 }
 
 fn request(endpoint: &Endpoint, proxy: &ProxyConfig) -> Vec<u8> {
+    // Authority form (RFC 9112, section 3.2.3): an IPv6 address needs its brackets.
     let host = match endpoint.host().contains(':') {
         true => format!("[{}]", endpoint.host()),
         false => endpoint.host().to_owned(),
@@ -50,7 +52,8 @@ fn request(endpoint: &Endpoint, proxy: &ProxyConfig) -> Vec<u8> {
     request
 }
 
-/// Reads up to the empty line, byte by byte: what follows belongs to the tunnel.
+/// Reads up to the empty line, byte by byte: what follows belongs to the tunnel, and a buffered reader would
+/// swallow it.
 async fn read_reply(stream: &mut TcpStream, proxy: &ProxyConfig) -> Result<Vec<u8>, HttpError> {
     let mut reply = Vec::with_capacity(256);
     while !reply.ends_with(b"\r\n\r\n") {

@@ -56,7 +56,7 @@ fn a_throttled_request_waits_as_long_as_the_service_says() {
 }
 
 #[test]
-fn chance_only_adds_to_what_the_service_says() {
+fn jitter_only_adds_to_what_the_service_says() {
     let unlucky = RetryContext { jitter: 1.0, ..context() };
     let outcome = refused(429, 3200, Some("1000"));
     let (delay, _) = retry(evaluate_transport_retry(&outcome, &state(), &unlucky));
@@ -175,7 +175,7 @@ fn what_another_connection_would_not_help_is_final() {
         HttpErrorKind::Tls,
         HttpErrorKind::Proxy,
         HttpErrorKind::QueueFull,
-        HttpErrorKind::AnswerTooLong,
+        HttpErrorKind::ResponseTooLarge,
         HttpErrorKind::Closed,
     ] {
         let outcome = lost(kind, RequestSentStatus::NotSent);

@@ -13,7 +13,7 @@ use sidereal_driver::transport::{Credential, RequestSentStatus};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::{CosmosStatus, ResourceType};
 
-use super::scene::faultless;
+use super::fixture::faultless;
 use sidereal_testing::fixture::{Client, Executed, Setup};
 use sidereal_testing::within_timeout;
 
@@ -22,25 +22,25 @@ const ITEM: &str = r#"{"id":"i","pk":"p","greeting":"hello"}"#;
 const ITEMS: &str = "/dbs/d/colls/c/docs";
 
 /// An account with an empty container, and faults on the way to its items.
-struct AccountScene {
+struct AccountFixture {
     emulator: Emulator,
     client: Client,
     faults: Arc<FaultInjectingHttpClientFactory>,
 }
 
-impl AccountScene {
+impl AccountFixture {
     async fn new() -> Self {
         let emulator = Emulator::builder().start().await.unwrap();
         let faults = Arc::new(faultless());
         let setup = Setup::over(Arc::clone(&faults) as _);
         let key = Credential::Key(emulator.key().clone());
         let client = setup.with(|setup| setup.credential = key).start();
-        let scene = Self { emulator, client, faults };
-        let database = scene.about(ResourceType::Database, "/dbs", r#"{"id":"d"}"#);
-        assert_eq!(scene.execute(database).await.outcome.status(), CosmosStatus::CREATED);
-        let container = scene.about(ResourceType::DocumentCollection, "/dbs/d/colls", CONTAINER);
-        assert_eq!(scene.execute(container).await.outcome.status(), CosmosStatus::CREATED);
-        scene
+        let fixture = Self { emulator, client, faults };
+        let database = fixture.about(ResourceType::Database, "/dbs", r#"{"id":"d"}"#);
+        assert_eq!(fixture.execute(database).await.outcome.status(), CosmosStatus::CREATED);
+        let container = fixture.about(ResourceType::DocumentCollection, "/dbs/d/colls", CONTAINER);
+        assert_eq!(fixture.execute(container).await.outcome.status(), CosmosStatus::CREATED);
+        fixture
     }
 
     /// Does this to the next write of an item.
@@ -75,65 +75,65 @@ impl AccountScene {
 }
 
 #[tokio::test]
-async fn a_creation_whose_answer_is_lost_is_told_as_maybe_sent_and_made_its_item_once() {
-    let scene = AccountScene::new().await;
-    scene.inject(FaultInjectionResult::answer_lost());
-    let executed = scene.create(false).await;
+async fn a_create_whose_response_is_lost_is_maybe_sent_and_made_its_item_once() {
+    let fixture = AccountFixture::new().await;
+    fixture.inject(FaultInjectionResult::answer_lost());
+    let executed = fixture.create(false).await;
     executed.error();
     assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
     assert_eq!(executed.diagnostics.attempts().len(), 1);
-    assert_eq!(scene.items().await, ["i"]);
+    assert_eq!(fixture.items().await, ["i"]);
 }
 
 #[tokio::test]
-async fn a_creation_that_may_be_repeated_meets_its_own_item() {
-    let scene = AccountScene::new().await;
-    scene.inject(FaultInjectionResult::answer_lost());
-    let executed = scene.create(true).await;
+async fn a_create_that_is_retried_conflicts_with_its_own_item() {
+    let fixture = AccountFixture::new().await;
+    fixture.inject(FaultInjectionResult::answer_lost());
+    let executed = fixture.create(true).await;
     assert_eq!(executed.outcome.status(), CosmosStatus::CONFLICT);
     let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
     assert_eq!(first.request_sent, RequestSentStatus::MaybeSent);
     assert_ne!(first.shard, second.shard);
-    assert_eq!(scene.items().await, ["i"]);
+    assert_eq!(fixture.items().await, ["i"]);
 }
 
 #[tokio::test]
-async fn a_creation_that_is_lost_on_the_way_makes_nothing_and_is_told_alike() {
-    let scene = AccountScene::new().await;
-    scene.inject(FaultInjectionResult::request_lost());
-    let executed = scene.create(false).await;
+async fn a_create_that_is_lost_on_the_way_makes_nothing_and_is_maybe_sent_too() {
+    let fixture = AccountFixture::new().await;
+    fixture.inject(FaultInjectionResult::request_lost());
+    let executed = fixture.create(false).await;
     assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
-    assert!(scene.items().await.is_empty());
+    assert!(fixture.items().await.is_empty());
 }
 
 #[tokio::test]
-async fn a_creation_that_was_not_sent_is_sent_again_and_makes_its_item_once() {
-    let scene = AccountScene::new().await;
-    scene.inject(FaultInjectionResult::connection_error());
-    let executed = scene.create(false).await;
+async fn a_create_that_was_not_sent_is_sent_again_and_makes_its_item_once() {
+    let fixture = AccountFixture::new().await;
+    fixture.inject(FaultInjectionResult::connection_error());
+    let executed = fixture.create(false).await;
     assert_eq!(executed.outcome.status(), CosmosStatus::CREATED);
     assert_eq!(executed.diagnostics.attempts().len(), 2);
-    assert_eq!(scene.items().await, ["i"]);
+    assert_eq!(fixture.items().await, ["i"]);
 }
 
 #[tokio::test]
-async fn a_throttled_creation_waits_and_makes_its_item_once() {
-    let scene = AccountScene::new().await;
+async fn a_throttled_create_backs_off_and_makes_its_item_once() {
+    let fixture = AccountFixture::new().await;
     let soon = std::time::Duration::from_millis(1);
     let throttled = InjectedAnswer::new(CosmosStatus::REQUEST_UNITS_EXCEEDED).retry_after(soon);
-    scene.inject(FaultInjectionResult::Answer(throttled));
-    let executed = scene.create(false).await;
+    fixture.inject(FaultInjectionResult::Answer(throttled));
+    let executed = fixture.create(false).await;
     assert_eq!(executed.outcome.status(), CosmosStatus::CREATED);
     assert!(executed.diagnostics.charge() > 0.0);
-    assert_eq!(scene.items().await, ["i"]);
+    assert_eq!(fixture.items().await, ["i"]);
 }
 
 #[tokio::test]
 async fn refusals_that_are_not_settled_at_one_endpoint_make_nothing() {
-    let scene = AccountScene::new().await;
+    let fixture = AccountFixture::new().await;
     for status in [CosmosStatus::new(449), CosmosStatus::GONE, CosmosStatus::new(503)] {
-        scene.inject(FaultInjectionResult::status(status));
-        assert_eq!(scene.create(false).await.outcome.status(), status);
-        assert!(scene.items().await.is_empty());
+        fixture.inject(FaultInjectionResult::status(status));
+        assert_eq!(fixture.create(false).await.outcome.status(), status);
+        assert!(fixture.items().await.is_empty());
     }
 }

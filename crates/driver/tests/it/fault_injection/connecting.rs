@@ -7,36 +7,36 @@ use sidereal_driver::fault_injection::{ConnectFault, FaultInjectionResult};
 use sidereal_driver::transport::internals::{PoolSnapshot, TransportOutcome};
 use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
 
-use super::scene::{AFTER_A_HANG, Scene, all_succeed};
+use super::fixture::{AFTER_A_HANG, FaultFixture, all_succeed};
 use sidereal_testing::fixture::{joined, numbered};
 
 const REFUSED: FaultInjectionResult =
     FaultInjectionResult::Connect(ConnectFault::Fail(HttpErrorKind::Connect));
 
 #[tokio::test]
-async fn everyone_who_waits_is_told_when_no_connection_can_be_made() {
-    let scene = Scene::new(2, 3, |_| {});
-    let fault = scene.inject(REFUSED);
-    for task in scene.client.begin(&scene.url(), numbered(40)) {
+async fn every_waiter_fails_when_no_connection_can_be_made() {
+    let fixture = FaultFixture::new(2, 3, |_| {});
+    let fault = fixture.inject(REFUSED);
+    for task in fixture.client.begin(&fixture.url(), numbered(40)) {
         let error = joined(task).await.outcome.unwrap_err();
         assert_eq!(error.kind(), HttpErrorKind::Connect);
         assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
     }
     assert!(fault.hits() >= 14, "three requests at most share a failure: {}", fault.hits());
-    let pool = scene.client.until_idle(&scene.url()).await;
+    let pool = fixture.client.until_idle(&fixture.url()).await;
     assert!(pool.shards.is_empty());
-    assert_eq!(scene.peer.seen().accepted(), 0);
+    assert_eq!(fixture.peer.seen().accepted(), 0);
 
-    scene.faults.clear();
-    scene.reads_succeed(10).await;
-    assert_eq!(scene.peer.seen().accepted(), 1);
+    fixture.faults.clear();
+    fixture.reads_succeed(10).await;
+    assert_eq!(fixture.peer.seen().accepted(), 1);
 }
 
 #[tokio::test]
-async fn a_request_is_tried_over_one_more_connection_and_then_told() {
-    let scene = Scene::new(4, 20, |_| {});
-    scene.inject(REFUSED);
-    let executed = scene.write().await;
+async fn a_request_is_retried_over_one_more_connection_and_then_fails() {
+    let fixture = FaultFixture::new(4, 20, |_| {});
+    fixture.inject(REFUSED);
+    let executed = fixture.write().await;
     assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
     assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
     let why: Vec<&str> =
@@ -49,69 +49,69 @@ async fn a_request_is_tried_over_one_more_connection_and_then_told() {
 
 #[tokio::test]
 async fn a_connection_that_fails_once_costs_no_request() {
-    let scene = Scene::new(4, 20, |_| {});
-    let fault = scene.inject_into_first(REFUSED);
-    let reads = scene.begin_reads(10);
+    let fixture = FaultFixture::new(4, 20, |_| {});
+    let fault = fixture.inject_into_first(REFUSED);
+    let reads = fixture.begin_reads(10);
     all_succeed(reads).await;
     assert_eq!(fault.hits(), 1);
-    scene.until_shards(&[1]).await;
-    assert_eq!(scene.peer.seen().arrivals.len(), 10);
+    fixture.until_shards(&[1]).await;
+    assert_eq!(fixture.peer.seen().arrivals.len(), 10);
 }
 
 #[tokio::test]
-async fn what_is_connected_goes_on_while_nothing_more_can_be() {
-    let scene = Scene::new(4, 20, |setup| setup.sharding.min_clients_per_endpoint = 3);
-    scene.reads_succeed(1).await;
-    let fault = scene.inject(REFUSED);
+async fn connected_shards_serve_while_no_more_can_be_added() {
+    let fixture = FaultFixture::new(4, 20, |setup| setup.sharding.min_clients_per_endpoint = 3);
+    fixture.reads_succeed(1).await;
+    let fault = fixture.inject(REFUSED);
     for round in 1..=5 {
-        scene.sweep(Duration::ZERO, None);
-        scene.until_shards(&[0]).await;
+        fixture.sweep(Duration::ZERO, None);
+        fixture.until_shards(&[0]).await;
         assert_eq!(fault.hits(), 2 * round, "a sweep tries each missing shard once");
-        assert_eq!(scene.reads_succeed(5).await, [0; 5]);
+        assert_eq!(fixture.reads_succeed(5).await, [0; 5]);
     }
-    scene.faults.clear();
-    scene.sweep(Duration::ZERO, None);
-    scene.until_shards(&[0, 11, 12]).await;
+    fixture.faults.clear();
+    fixture.sweep(Duration::ZERO, None);
+    fixture.until_shards(&[0, 11, 12]).await;
 }
 
 #[tokio::test]
 async fn a_connection_that_never_comes_about_holds_a_request_until_its_deadline() {
-    let scene = Scene::new(4, 20, |_| {});
-    scene.inject(FaultInjectionResult::Connect(ConnectFault::Hang));
-    let mut write = scene.client.write(&scene.url(), "/", "{}");
+    let fixture = FaultFixture::new(4, 20, |_| {});
+    fixture.inject(FaultInjectionResult::Connect(ConnectFault::Hang));
+    let mut write = fixture.client.write(&fixture.url(), "/", "{}");
     write.deadline = Some(Instant::now() + Duration::from_millis(5));
-    match scene.client.execute(write).await.outcome {
+    match fixture.client.execute(write).await.outcome {
         TransportOutcome::DeadlineExceeded { phase, request_sent } => {
             assert_eq!((phase, request_sent), (Phase::Connecting, RequestSentStatus::NotSent));
         }
         other => panic!("expected the deadline to pass, got {other:?}"),
     }
-    assert_eq!(scene.client.until_idle(&scene.url()).await.shards.len(), 1);
+    assert_eq!(fixture.client.until_idle(&fixture.url()).await.shards.len(), 1);
 }
 
 #[tokio::test]
 async fn requests_for_a_connection_that_never_comes_about_are_sent_over_another() {
-    let scene = Scene::new(1, 4, |_| {});
+    let fixture = FaultFixture::new(1, 4, |_| {});
     let hang = FaultInjectionResult::Connect(ConnectFault::Hang);
-    let fault = scene.inject_into_first(hang);
+    let fault = fixture.inject_into_first(hang);
     let writes: Vec<_> = numbered(6)
-        .map(|path| scene.client.write(&scene.url(), &path, "{}"))
-        .map(|write| tokio::spawn(scene.client.execute(write)))
+        .map(|path| fixture.client.write(&fixture.url(), &path, "{}"))
+        .map(|write| tokio::spawn(fixture.client.execute(write)))
         .collect();
     let full = |pool: &PoolSnapshot| pool.queued == 2;
-    scene.client.until(&scene.url(), full).await;
-    scene.sweep(AFTER_A_HANG, None);
+    fixture.client.until(&fixture.url(), full).await;
+    fixture.sweep(AFTER_A_HANG, None);
     all_succeed(writes).await;
-    assert_eq!((fault.hits(), scene.shards()), (1, vec![1]));
-    assert_eq!(scene.peer.seen().arrivals.len(), 6);
+    assert_eq!((fault.hits(), fixture.shards()), (1, vec![1]));
+    assert_eq!(fixture.peer.seen().arrivals.len(), 6);
 }
 
 #[tokio::test]
-async fn a_slow_connection_is_waited_for_and_the_wait_is_written_down() {
-    let scene = Scene::new(4, 20, |_| {});
+async fn a_slow_connection_is_waited_for_and_the_wait_is_in_the_diagnostics() {
+    let fixture = FaultFixture::new(4, 20, |_| {});
     let slow = ConnectFault::Delay(Duration::from_millis(5));
-    scene.inject(FaultInjectionResult::Connect(slow));
-    let executed = scene.read().await;
+    fixture.inject(FaultInjectionResult::Connect(slow));
+    let executed = fixture.read().await;
     assert_eq!(executed.body(), "found");
     let [attempt] = executed.diagnostics.attempts() else { panic!("one attempt") };
     assert!(attempt.time_of(RequestEventKind::Connecting).is_some());

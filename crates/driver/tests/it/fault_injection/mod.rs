@@ -7,6 +7,6 @@
 mod account;
 mod connecting;
 mod eviction;
+mod fixture;
 mod pipeline;
 mod scaling;
-mod scene;

@@ -10,20 +10,20 @@ use sidereal_driver::transport::internals::TransportOutcome;
 use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
 use sidereal_protocol::CosmosStatus;
 
-use super::scene::Scene;
+use super::fixture::FaultFixture;
 use sidereal_testing::fixture::Executed;
 
 const AT_ONCE: NextStep = NextStep::RetryHere { after: Duration::ZERO };
 const FINISH: NextStep = NextStep::Finish;
 
-fn scene() -> Scene {
+fn fixture() -> FaultFixture {
     let backoff = Duration::from_millis(1);
-    Scene::new(4, 20, |setup| setup.throttling.initial_backoff = backoff)
+    FaultFixture::new(4, 20, |setup| setup.throttling.initial_backoff = backoff)
 }
 
 /// Does this to the next requests, and leaves those after them alone.
-fn inject(scene: &Scene, times: u64, fault: FaultInjectionResult) {
-    scene.faults.add(FaultInjectionRule::new("next", fault).with_hit_limit(times));
+fn inject(fixture: &FaultFixture, times: u64, fault: FaultInjectionResult) {
+    fixture.faults.add(FaultInjectionRule::new("next", fault).with_hit_limit(times));
 }
 
 fn broken(kind: HttpErrorKind, delivery: Delivery) -> FaultInjectionResult {
@@ -31,44 +31,47 @@ fn broken(kind: HttpErrorKind, delivery: Delivery) -> FaultInjectionResult {
 }
 
 /// The status, the decision and its reason of each attempt.
-fn story(executed: &Executed) -> Vec<(u16, NextStep, &'static str)> {
+fn attempt_history(executed: &Executed) -> Vec<(u16, NextStep, &'static str)> {
     let attempts = executed.diagnostics.attempts().iter();
     let told = attempts.map(|attempt| (attempt.status.unwrap(), attempt.decision.unwrap()));
     told.map(|(status, decision)| (status.code(), decision.next, decision.why)).collect()
 }
 
-fn arrivals(scene: &Scene) -> usize {
-    scene.peer.seen().arrivals.len()
+fn arrivals(fixture: &FaultFixture) -> usize {
+    fixture.peer.seen().arrivals.len()
 }
 
 #[tokio::test]
 async fn throttling_is_waited_out_for_as_long_as_the_service_says() {
-    let scene = scene();
+    let fixture = fixture();
     let wait = Duration::from_millis(3);
     let throttled = InjectedAnswer::new(CosmosStatus::REQUEST_UNITS_EXCEEDED).retry_after(wait);
-    inject(&scene, 2, FaultInjectionResult::Answer(throttled));
-    let executed = scene.write().await;
+    inject(&fixture, 2, FaultInjectionResult::Answer(throttled));
+    let executed = fixture.write().await;
     let again = NextStep::RetryHere { after: wait };
     let why = "throttled: the service says how long to wait";
     let end = (200, FINISH, "the service answered");
-    assert_eq!(story(&executed), [(429, again, why), (429, again, why), end]);
-    assert_eq!((arrivals(&scene), scene.clients_created()), (1, 1));
+    assert_eq!(attempt_history(&executed), [(429, again, why), (429, again, why), end]);
+    assert_eq!((arrivals(&fixture), fixture.clients_created()), (1, 1));
 }
 
 #[tokio::test]
-async fn throttling_without_an_end_is_passed_on_when_the_attempts_are_used_up() {
-    let scene = Scene::new(4, 20, |setup| {
+async fn throttling_without_an_end_is_final_when_the_retries_are_used_up() {
+    let fixture = FaultFixture::new(4, 20, |setup| {
         setup.throttling.max_attempts = 2;
         setup.throttling.initial_backoff = Duration::from_millis(1);
     });
-    scene.inject(FaultInjectionResult::status(CosmosStatus::new(429)));
-    let executed = scene.read().await;
+    fixture.inject(FaultInjectionResult::status(CosmosStatus::new(429)));
+    let executed = fixture.read().await;
     assert!(matches!(executed.outcome, TransportOutcome::HttpError(_)));
     let wait = |milliseconds| NextStep::RetryHere { after: Duration::from_millis(milliseconds) };
-    let end = (429, FINISH, "throttled, and the attempts are used up");
+    let end = (429, FINISH, "throttled, and the retries are used up");
     let throttled = "throttled";
-    assert_eq!(story(&executed), [(429, wait(1), throttled), (429, wait(2), throttled), end]);
-    let pool = scene.client.snapshot(&scene.url());
+    assert_eq!(
+        attempt_history(&executed),
+        [(429, wait(1), throttled), (429, wait(2), throttled), end]
+    );
+    let pool = fixture.client.snapshot(&fixture.url());
     assert_eq!(pool.shards[0].stats.total_failures, 0, "an answer is no fault of the connection");
 }
 
@@ -85,55 +88,55 @@ async fn refusals_that_are_not_settled_at_one_endpoint_are_passed_on_with_their_
         CosmosStatus::new(500),
     ];
     for status in statuses {
-        let scene = scene();
-        scene.inject(FaultInjectionResult::status(status));
-        let executed = scene.read().await;
+        let fixture = fixture();
+        fixture.inject(FaultInjectionResult::status(status));
+        let executed = fixture.read().await;
         assert!(matches!(executed.outcome, TransportOutcome::HttpError(_)), "{status:?}");
         assert_eq!(executed.outcome.status(), status);
-        assert_eq!(story(&executed), [(status.code(), FINISH, "the service refused")]);
+        assert_eq!(attempt_history(&executed), [(status.code(), FINISH, "the service refused")]);
         assert_eq!(executed.diagnostics.status(), Some(status));
-        assert_eq!(arrivals(&scene), 0);
+        assert_eq!(arrivals(&fixture), 0);
     }
 }
 
 #[tokio::test]
 async fn a_write_that_was_not_sent_is_sent_over_another_connection_once() {
-    let scene = scene();
-    inject(&scene, 1, FaultInjectionResult::connection_error());
-    let executed = scene.write().await;
+    let fixture = fixture();
+    inject(&fixture, 1, FaultInjectionResult::connection_error());
+    let executed = fixture.write().await;
     executed.body();
     let failed = (503, AT_ONCE, "the connection failed: another one is tried");
-    assert_eq!(story(&executed), [failed, (200, FINISH, "the service answered")]);
+    assert_eq!(attempt_history(&executed), [failed, (200, FINISH, "the service answered")]);
     let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
     assert_eq!(first.request_sent, RequestSentStatus::NotSent);
     assert_ne!(first.shard, second.shard);
-    assert_eq!(arrivals(&scene), 1);
+    assert_eq!(arrivals(&fixture), 1);
 }
 
 #[tokio::test]
 async fn a_write_that_the_peer_refused_is_sent_again_until_it_is_taken() {
-    let scene = scene();
-    inject(&scene, 3, broken(HttpErrorKind::StreamRefused, Delivery::Refused));
-    let executed = scene.write().await;
+    let fixture = fixture();
+    inject(&fixture, 3, broken(HttpErrorKind::StreamRefused, Delivery::Refused));
+    let executed = fixture.write().await;
     executed.body();
     let wait = |milliseconds| NextStep::RetryHere { after: Duration::from_millis(milliseconds) };
-    let refused = |after| (503, after, "the request was not taken");
+    let refused = |after| (503, after, "the request was not processed");
     let end = (200, FINISH, "the service answered");
     let expected = [refused(AT_ONCE), refused(wait(1)), refused(wait(2)), end];
-    assert_eq!(story(&executed), expected);
-    assert_eq!(arrivals(&scene), 1);
+    assert_eq!(attempt_history(&executed), expected);
+    assert_eq!(arrivals(&fixture), 1);
 }
 
 #[tokio::test]
 async fn a_write_whose_answer_is_lost_is_not_sent_twice() {
-    let scene = scene();
-    inject(&scene, 1, FaultInjectionResult::answer_lost());
-    let executed = scene.write().await;
+    let fixture = fixture();
+    inject(&fixture, 1, FaultInjectionResult::answer_lost());
+    let executed = fixture.write().await;
     assert_eq!(executed.error().kind(), HttpErrorKind::ConnectionLost);
     assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
     let why = "the request may have been carried out, and must not be twice";
-    assert_eq!(story(&executed), [(503, FINISH, why)]);
-    assert_eq!(arrivals(&scene), 1);
+    assert_eq!(attempt_history(&executed), [(503, FINISH, why)]);
+    assert_eq!(arrivals(&fixture), 1);
 }
 
 #[tokio::test]
@@ -149,65 +152,70 @@ async fn a_write_that_may_have_been_sent_is_not_sent_again_for_any_kind_of_loss(
         HttpErrorKind::Closed,
     ];
     for kind in kinds {
-        let scene = scene();
-        inject(&scene, 1, broken(kind, Delivery::LostOnTheWay));
-        let executed = scene.write().await;
+        let fixture = fixture();
+        inject(&fixture, 1, broken(kind, Delivery::LostOnTheWay));
+        let executed = fixture.write().await;
         assert_eq!(executed.error().kind(), kind);
         assert_eq!(executed.outcome.request_sent(), RequestSentStatus::MaybeSent);
         assert_eq!(executed.diagnostics.attempts().len(), 1, "{kind:?}");
-        assert_eq!(arrivals(&scene), 0, "{kind:?}");
+        assert_eq!(arrivals(&fixture), 0, "{kind:?}");
     }
 }
 
 #[tokio::test]
 async fn a_read_whose_answer_is_lost_is_read_again_over_another_connection() {
-    let scene = scene();
-    inject(&scene, 1, FaultInjectionResult::answer_lost());
-    let executed = scene.read().await;
+    let fixture = fixture();
+    inject(&fixture, 1, FaultInjectionResult::answer_lost());
+    let executed = fixture.read().await;
     assert_eq!(executed.body(), "found");
     let failed = (503, AT_ONCE, "the connection failed: another one is tried");
-    assert_eq!(story(&executed), [failed, (200, FINISH, "the service answered")]);
-    let seen = scene.peer.seen();
+    assert_eq!(attempt_history(&executed), [failed, (200, FINISH, "the service answered")]);
+    let seen = fixture.peer.seen();
     let connections: Vec<usize> = seen.arrivals.iter().map(|it| it.connection).collect();
     assert_eq!(connections, [0, 1]);
 }
 
 #[tokio::test]
 async fn a_second_loss_is_passed_on() {
-    let scene = scene();
-    scene.inject(FaultInjectionResult::answer_lost());
-    let executed = scene.read().await;
+    let fixture = fixture();
+    fixture.inject(FaultInjectionResult::answer_lost());
+    let executed = fixture.read().await;
     assert_eq!(executed.error().kind(), HttpErrorKind::ConnectionLost);
     let failed = (503, AT_ONCE, "the connection failed: another one is tried");
-    assert_eq!(story(&executed), [failed, (503, FINISH, "another connection failed too")]);
-    assert_eq!(arrivals(&scene), 2);
+    assert_eq!(
+        attempt_history(&executed),
+        [failed, (503, FINISH, "another connection failed too")]
+    );
+    assert_eq!(arrivals(&fixture), 2);
 }
 
 #[tokio::test]
-async fn what_another_connection_would_not_mend_is_passed_on_at_once() {
+async fn a_failure_that_another_connection_would_not_fix_is_final() {
     for kind in [HttpErrorKind::Tls, HttpErrorKind::Proxy, HttpErrorKind::InvalidRequest] {
-        let scene = scene();
-        inject(&scene, 1, broken(kind, Delivery::NotSent));
-        let executed = scene.read().await;
+        let fixture = fixture();
+        inject(&fixture, 1, broken(kind, Delivery::NotSent));
+        let executed = fixture.read().await;
         assert_eq!(executed.error().kind(), kind);
-        let [(_, FINISH, why)] = story(&executed)[..] else { panic!("one attempt: {kind:?}") };
+        let [(_, FINISH, why)] = attempt_history(&executed)[..] else {
+            panic!("one attempt: {kind:?}")
+        };
         assert_eq!(why, "another connection would not help");
     }
 }
 
 #[tokio::test]
 async fn throttling_and_losses_have_budgets_of_their_own() {
-    let scene = scene();
+    let fixture = fixture();
     let throttled = InjectedAnswer::new(CosmosStatus::new(429)).retry_after(Duration::ZERO);
-    inject(&scene, 1, FaultInjectionResult::connection_error());
-    scene.faults.add(
+    inject(&fixture, 1, FaultInjectionResult::connection_error());
+    fixture.faults.add(
         FaultInjectionRule::new("then", FaultInjectionResult::Answer(throttled)).with_hit_limit(3),
     );
     let refused = broken(HttpErrorKind::StreamRefused, Delivery::Refused);
-    scene.faults.add(FaultInjectionRule::new("at last", refused).with_hit_limit(2));
-    let executed = scene.write().await;
+    fixture.faults.add(FaultInjectionRule::new("at last", refused).with_hit_limit(2));
+    let executed = fixture.write().await;
     executed.body();
-    let codes: Vec<u16> = story(&executed).iter().map(|(code, ..)| *code).collect();
+    let codes: Vec<u16> = attempt_history(&executed).iter().map(|(code, ..)| *code).collect();
     assert_eq!(codes, [503, 429, 429, 429, 503, 503, 200]);
-    assert_eq!(arrivals(&scene), 1);
+    assert_eq!(arrivals(&fixture), 1);
 }

@@ -49,7 +49,7 @@ fn http1(connections: usize) -> Setup {
 }
 
 #[tokio::test]
-async fn a_peer_that_offers_both_is_spoken_to_in_http_2() {
+async fn a_peer_that_offers_both_versions_negotiates_http_2() {
     let (peer, setup) = secure(Speaks::Both);
     let client = setup.start();
     assert_eq!(protocol_of(&client, &peer).await, HttpProtocol::Http2);
@@ -58,7 +58,7 @@ async fn a_peer_that_offers_both_is_spoken_to_in_http_2() {
 }
 
 #[tokio::test]
-async fn a_peer_that_speaks_http_1_alone_is_followed_over_its_first_connection() {
+async fn a_peer_with_http_1_alone_is_served_over_its_first_connection() {
     for speaks in [Speaks::Http1, Speaks::Http1Unannounced] {
         let (peer, setup) = secure(speaks);
         let client = setup.start();
@@ -81,7 +81,7 @@ async fn cleartext_is_http_1_unless_told_otherwise() {
 }
 
 #[tokio::test]
-async fn prior_knowledge_needs_no_word_of_tls() {
+async fn prior_knowledge_needs_no_alpn() {
     let (peer, setup) = secure(Speaks::Http2Unannounced);
     let client = setup.clone().start();
     client.transport.expect_http2(&endpoint(&peer.url()));
@@ -99,7 +99,7 @@ async fn a_client_told_to_speak_http_1_offers_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_peer_that_asks_for_http_1_is_followed_without_failing_a_request() {
+async fn http_1_1_required_switches_the_version_without_failing_a_request() {
     let certificates = Certificates::new();
     let refusing = Reply::Hold(Box::new(Reply::Reset(Reason::HTTP_1_1_REQUIRED)));
     let peer = Peer::tls(Speaks::Both, &certificates.loopback()).serve(move |request| {
@@ -122,7 +122,7 @@ async fn a_peer_that_asks_for_http_1_is_followed_without_failing_a_request() {
 }
 
 #[tokio::test]
-async fn a_connection_that_goes_away_for_http_1_is_followed_too() {
+async fn a_goaway_with_http_1_1_required_switches_the_version_too() {
     let certificates = Certificates::new();
     let peer = Peer::tls(Speaks::Both, &certificates.loopback()).serve(|request| {
         if request.connection == 0 { Reply::hold() } else { Reply::ok("answered") }
@@ -136,7 +136,7 @@ async fn a_connection_that_goes_away_for_http_1_is_followed_too() {
 }
 
 #[tokio::test]
-async fn a_gateway_that_changes_its_version_is_followed_both_ways() {
+async fn the_version_switches_with_the_endpoint_in_both_directions() {
     let (peer, setup) = secure(Speaks::Http1);
     let client = setup.start();
     for (speaks, protocol) in [
@@ -157,7 +157,7 @@ async fn a_gateway_that_changes_its_version_is_followed_both_ways() {
 
 /// A pool of HTTP/1.1 that met HTTP/2 with its first connection went on with one connection for all.
 #[tokio::test]
-async fn a_pool_of_http_1_that_meets_http_2_at_once_says_so() {
+async fn an_http_1_pool_that_meets_http_2_reports_a_changed_protocol() {
     let (peer, setup) = secure(Speaks::Http2);
     let client = setup.clone().start();
     let pool = setup.pool(&peer.url(), PoolKind::Plain, &client.tasks);
@@ -223,7 +223,7 @@ async fn a_pool_of_http_1_keeps_to_its_most_connections() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_1_that_ended_while_it_rested_is_replaced() {
+async fn an_http_1_connection_that_was_closed_while_idle_is_replaced() {
     let peer = Peer::cleartext(Speaks::Http1).serve(|_| Reply::ok("answered"));
     let client = http1(10).start();
     for round in 0..5 {
@@ -236,7 +236,7 @@ async fn a_connection_of_http_1_that_ended_while_it_rested_is_replaced() {
 }
 
 #[tokio::test]
-async fn connections_of_http_1_that_rest_for_too_long_are_closed_at_a_sweep() {
+async fn http_1_connections_past_the_idle_timeout_are_closed_at_a_sweep() {
     let peer = Peer::cleartext(Speaks::Http1).serve(|_| Reply::hold());
     let client = http1(4).with(|it| it.client.pool_idle_timeout = Duration::from_millis(1)).start();
     let tasks = begin_writes(&client, &peer, 4);
@@ -281,11 +281,11 @@ async fn data_and_metadata_have_timeouts_and_connections_of_their_own() {
     };
     let data = timeout(Duration::from_millis(100));
     let metadata = timeout(Duration::from_secs(65));
-    let patient = tokio::spawn(metadata.execute(metadata.read(&peer.url(), "/metadata")));
+    let metadata_read = tokio::spawn(metadata.execute(metadata.read(&peer.url(), "/metadata")));
     peer.until(|seen| seen.held == 1).await;
-    let impatient = data.execute(data.write(&peer.url(), "/data", "{}")).await;
-    assert_eq!(impatient.error().kind(), HttpErrorKind::Timeout);
+    let data_write = data.execute(data.write(&peer.url(), "/data", "{}")).await;
+    assert_eq!(data_write.error().kind(), HttpErrorKind::Timeout);
     peer.release_all();
-    joined(patient).await.body();
+    joined(metadata_read).await.body();
     assert!(peer.seen().accepted() >= 2);
 }

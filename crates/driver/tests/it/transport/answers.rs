@@ -26,7 +26,7 @@ fn refused(executed: &Executed) -> (u16, &[u8]) {
 
 /// So is a request answered that the service finds too large.
 #[tokio::test]
-async fn an_answer_before_the_whole_request_was_read_is_an_answer() {
+async fn a_response_before_the_whole_request_was_read_is_accepted() {
     let peer = Peer::cleartext(Speaks::Http2);
     let client = Setup::over(factory()).start();
     let writing = tokio::spawn(client.execute(client.write(&peer.url(), "/", large())));
@@ -45,7 +45,7 @@ async fn an_answer_before_the_whole_request_was_read_is_an_answer() {
 }
 
 #[tokio::test]
-async fn an_answer_that_a_reset_cuts_short_is_no_answer() {
+async fn a_response_truncated_by_a_reset_is_an_error() {
     let begun = Answer::new(200, "half").header("content-length", "8");
     let reply = Reply::begin(begun, Reply::Reset(Reason::NO_ERROR));
     let peer = Peer::cleartext(Speaks::Http2).serve(move |_| reply.clone());
@@ -55,7 +55,7 @@ async fn an_answer_that_a_reset_cuts_short_is_no_answer() {
 }
 
 #[tokio::test]
-async fn an_early_answer_of_http_1_is_an_answer() {
+async fn an_early_response_of_http_1_is_accepted() {
     let peer = Peer::cleartext(Speaks::Http1);
     let client = Setup::over(factory()).versions(HttpVersions::Negotiate).start();
     let writing = tokio::spawn(client.execute(client.write(&peer.url(), "/", large())));
@@ -88,7 +88,7 @@ own_client_only! {
     "the errors of an SDK do not tell streams and protocols from connections";
 
     #[tokio::test]
-    async fn a_connection_that_breaks_the_protocol_is_left() {
+    async fn a_connection_that_violates_the_protocol_is_replaced() {
         let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.connection {
             0 => Reply::hold(),
             _ => Reply::ok("kept"),
@@ -110,7 +110,7 @@ own_client_only! {
     "the errors of an SDK do not tell streams and protocols from connections";
 
     #[tokio::test]
-    async fn a_peer_that_does_not_speak_http_2_is_said_not_to() {
+    async fn a_peer_without_http_2_is_named_in_the_error() {
         let peer = Peer::cleartext(Speaks::Http2);
         let client = Setup::over(factory()).start();
         let writing = tokio::spawn(client.execute(client.write(&peer.url(), "/", "{}")));
@@ -122,7 +122,7 @@ own_client_only! {
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_refused_at_the_bound() {
+async fn a_response_over_the_size_limit_is_an_error() {
     for (speaks, versions) in [
         (Speaks::Http2, HttpVersions::Http2PriorKnowledge),
         (Speaks::Http1, HttpVersions::Negotiate),
@@ -134,7 +134,7 @@ async fn an_answer_without_end_is_refused_at_the_bound() {
         });
         let client = Setup::over(factory()).versions(versions).start();
         let executed = client.execute(client.write(&peer.url(), "/endless", "{}")).await;
-        assert_eq!(executed.error().kind(), HttpErrorKind::AnswerTooLong);
+        assert_eq!(executed.error().kind(), HttpErrorKind::ResponseTooLarge);
         assert!(executed.error().to_string().contains("longer than"), "{}", executed.error());
         client.get_ok(&peer.url(), "/").await;
     }

@@ -186,7 +186,7 @@ async fn nothing_outlives_the_pipeline_and_its_tasks() {
 }
 
 #[tokio::test]
-async fn without_its_tasks_a_transport_says_that_it_is_closing() {
+async fn without_its_tasks_a_transport_reports_that_it_is_closed() {
     let peer = ready_and(Reply::Hang);
     let client = Setup::over(factory()).start();
     let request = client.read(&peer.url(), "/ready");

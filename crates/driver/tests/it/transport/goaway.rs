@@ -73,7 +73,7 @@ own_client_only! {
     "of a request given to the client of an SDK nobody knows whether it was sent";
 
     #[tokio::test]
-    async fn a_connection_that_goes_away_in_anger_takes_no_request_with_it() {
+    async fn a_goaway_with_an_error_code_fails_no_request() {
         let peer = first_connection_holds();
         let client = client();
         let tasks = begin(&client, writes(&client, &peer.url(), 5));
@@ -90,7 +90,7 @@ own_client_only! {
 }
 
 #[tokio::test]
-async fn a_close_after_going_away_loses_only_what_had_been_taken() {
+async fn a_close_after_goaway_loses_only_processed_streams() {
     let peer = first_connection_holds();
     let client = client();
     let tasks = begin(&client, writes(&client, &peer.url(), 4));
@@ -111,7 +111,7 @@ async fn a_close_after_going_away_loses_only_what_had_been_taken() {
 
 /// Each such end cost a request its first attempt, and under many of them some used up all attempts.
 #[tokio::test]
-async fn a_graceful_end_in_two_steps_costs_no_request_and_no_attempt() {
+async fn a_graceful_shutdown_in_two_goaways_costs_no_request_and_no_attempt() {
     let peer = first_connection_holds();
     let client = client();
     let mut tasks = begin(&client, writes(&client, &peer.url(), 5));
@@ -158,7 +158,7 @@ own_client_only! {
     "of a request given to the client of an SDK nobody knows whether it was sent";
 
     #[tokio::test]
-    async fn a_peer_that_refuses_every_stream_is_not_asked_forever() {
+    async fn a_peer_that_refuses_every_stream_meets_the_resend_limit() {
         let refuse = |_: &_| Reply::Reset(Reason::REFUSED_STREAM);
         let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
         let client = client();
@@ -200,7 +200,7 @@ own_client_only! {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_a_lost_request() {
+async fn a_truncated_response_is_a_lost_request() {
     let peer = Peer::cleartext(Speaks::Http2)
         .serve(|_| Reply::begin(sidereal_testing::peers::Answer::new(200, "half"), Reply::Abort));
     let client = client();
@@ -221,15 +221,15 @@ async fn a_connection_that_is_reset_before_it_was_read_is_replaced() {
     assert_eq!(peer.seen().arrivals.len(), 1);
 }
 
-/// What a gateway does that replaces its connections all the time, and what it took.
+/// A server that replaces its connections all the time (rolling GOAWAY), and what it processed.
 #[derive(Default)]
-struct RollingGateway {
+struct RollingGoAway {
     last_streams: HashMap<usize, u32>,
     requests: HashMap<usize, usize>,
     taken: HashMap<String, usize>,
 }
 
-impl RollingGateway {
+impl RollingGoAway {
     /// Each connection announces its end with the request that is its 50th.
     fn reply(&mut self, connection: usize, stream: u32, path: &str) -> Reply {
         if self.last_streams.get(&connection).is_some_and(|&last| stream > last) {
@@ -247,9 +247,9 @@ impl RollingGateway {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_gateway_that_keeps_replacing_its_connections_loses_and_doubles_nothing() {
-    let gateway = Arc::new(Mutex::new(RollingGateway::default()));
-    let serving = Arc::clone(&gateway);
+async fn rolling_goaways_lose_and_duplicate_no_request() {
+    let server = Arc::new(Mutex::new(RollingGoAway::default()));
+    let serving = Arc::clone(&server);
     let peer = Peer::cleartext(Speaks::Http2).serve(move |request| {
         serving.lock().unwrap().reply(request.connection, request.stream, &request.path)
     });
@@ -259,8 +259,8 @@ async fn a_gateway_that_keeps_replacing_its_connections_loses_and_doubles_nothin
     for task in tasks {
         joined(task).await.body();
     }
-    let gateway = gateway.lock().unwrap();
-    assert_eq!(gateway.taken.len(), 500);
-    assert!(gateway.taken.values().all(|&times| times == 1));
+    let server = server.lock().unwrap();
+    assert_eq!(server.taken.len(), 500);
+    assert!(server.taken.values().all(|&times| times == 1));
     assert!(peer.seen().accepted() >= 10);
 }

@@ -10,7 +10,7 @@ use super::factory;
 use sidereal_testing::fixture::{Setup, joined};
 use sidereal_testing::peers::{Certificates, Peer, PeerSettings, Reply, Speaks};
 
-/// Longer than any test is patient.
+/// Longer than the timeout of any test.
 const HARDLY_EVER: Duration = Duration::from_secs(300);
 
 own_client_only! {
@@ -122,7 +122,7 @@ async fn a_deadline_that_has_passed_already_sends_nothing() {
 
 /// Requests after a shutdown were tried five times with waits between.
 #[tokio::test]
-async fn a_transport_that_is_closing_is_not_asked_again() {
+async fn a_closed_transport_is_not_retried() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok(""));
     let client = Setup::over(factory()).start();
     let executing = client.execute(client.read(&peer.url(), "/"));

@@ -1,4 +1,4 @@
-//! Connections that are sick: found by sweeps and pings, given up, and replaced.
+//! Unhealthy connections: found by sweeps and pings, evicted, and replaced.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -47,7 +47,7 @@ fn shard_ids(pool: &PoolSnapshot) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_connection_that_hangs_is_given_up_and_its_request_told_after_the_drain() {
+async fn a_connection_that_hangs_is_evicted_and_its_request_fails_after_the_drain() {
     let peer = answering_peer();
     let client = setup(Duration::from_millis(20)).start();
     let hanging = one_hangs_and_one_is_free(&client, &peer).await;
@@ -75,7 +75,7 @@ async fn a_request_that_ends_within_the_drain_is_answered() {
 }
 
 #[tokio::test]
-async fn nothing_is_given_up_while_the_processors_are_busy() {
+async fn nothing_is_evicted_while_the_processors_are_busy() {
     let peer = answering_peer();
     let client = setup(Duration::from_secs(60)).start();
     let slow = one_hangs_and_one_is_free(&client, &peer).await;
@@ -127,7 +127,7 @@ own_client_only! {
     "the errors of an SDK do not tell streams and protocols from connections";
 
     #[tokio::test]
-    async fn connections_that_all_fail_are_not_to_blame() {
+    async fn connections_that_all_fail_are_not_evicted() {
         let refuse = |_: &_| Reply::Reset(Reason::INTERNAL_ERROR);
         let peer = Peer::cleartext(Speaks::Http2).serve(refuse);
         let client = Setup::over(factory()).shards(2, 20).start();

@@ -40,7 +40,7 @@ mod net {
     mod retries;
     mod secrets;
     mod sharding;
-    mod storms;
+    mod stress;
     mod tls;
 }
 
@@ -48,8 +48,8 @@ mod net {
 ///
 /// Three modules are not held against them. Such a client follows the versions of HTTP by itself and does
 /// not say what it speaks (`adaptive`), has proxies of its own (`proxy`), and has its own trust, with
-/// errors that do not tell a certificate from a connection (`tls`). `of_their_own` has what holds in the
-/// place of these and of the single tests that are dropped.
+/// errors that do not tell a certificate from a connection (`tls`). `of_their_own` has what holds
+/// instead of these and of the single tests that are dropped.
 #[cfg(feature = "azure-core")]
 #[allow(
     dead_code,
@@ -88,5 +88,5 @@ mod azure_core {
     mod retries;
     mod secrets;
     mod sharding;
-    mod storms;
+    mod stress;
 }

@@ -43,7 +43,7 @@ async fn requests_go_through_a_tunnel_with_the_credentials_of_the_address() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_wants_credentials_is_told_of() {
+async fn a_407_asks_for_the_proxy_s_credentials() {
     let proxy = ConnectProxy::with_credentials("me", PASSWORD).await;
     let (peer, setup) = behind(&proxy.url());
     let executed = read(setup, &peer).await;
@@ -55,7 +55,7 @@ async fn a_proxy_that_wants_credentials_is_told_of() {
 }
 
 #[tokio::test]
-async fn a_proxy_that_refuses_is_not_asked_again() {
+async fn a_refusal_by_the_proxy_is_not_retried() {
     let proxy = ConnectProxy::refusing(403, "not from here").await;
     let (peer, setup) = behind(&proxy.url());
     let executed = read(setup, &peer).await;
@@ -68,15 +68,15 @@ async fn a_proxy_that_refuses_is_not_asked_again() {
 async fn a_silent_proxy_ends_with_the_connect_timeout() {
     let proxy = ConnectProxy::silent().await;
     let (peer, setup) = behind(&proxy.url());
-    let impatient = |it: &mut Setup| it.client.connect_timeout = Duration::from_millis(200);
-    let executed = read(setup.with(impatient), &peer).await;
+    let short_timeout = |it: &mut Setup| it.client.connect_timeout = Duration::from_millis(200);
+    let executed = read(setup.with(short_timeout), &peer).await;
     assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
     assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
     assert_eq!((executed.diagnostics.attempts().len(), peer.seen().accepted()), (2, 0));
 }
 
 #[tokio::test]
-async fn a_proxy_that_is_not_there_is_named() {
+async fn an_unreachable_proxy_is_named_in_the_error() {
     // The port was free a moment ago; whoever takes it meanwhile is no proxy.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let (peer, setup) = behind(&format!("http://127.0.0.1:{port}"));
@@ -86,7 +86,7 @@ async fn a_proxy_that_is_not_there_is_named() {
 }
 
 #[tokio::test]
-async fn hosts_that_are_excepted_are_reached_directly() {
+async fn hosts_in_no_proxy_are_reached_directly() {
     let proxy = ConnectProxy::refusing(403, "").await;
     let (peer, setup) = behind(&proxy.url());
     let except = |setup: &mut Setup| {

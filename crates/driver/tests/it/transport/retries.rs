@@ -36,7 +36,7 @@ fn refused(executed: &Executed) -> u16 {
 }
 
 #[tokio::test]
-async fn throttling_is_waited_out_and_written_down() {
+async fn throttling_is_retried_after_back_off_and_recorded() {
     let peer = throttling_peer(2, "1");
     let client = Setup::over(factory()).start();
     let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
@@ -52,7 +52,7 @@ async fn throttling_is_waited_out_and_written_down() {
 }
 
 #[tokio::test]
-async fn throttling_is_given_up_when_the_attempts_are_used_up() {
+async fn throttling_is_final_when_the_retries_are_used_up() {
     let peer = throttling_peer(usize::MAX, "0");
     let client = Setup::over(factory()).with(|setup| setup.throttling.max_attempts = 3).start();
     let executed = client.execute(client.read(&peer.url(), "/")).await;
@@ -108,7 +108,7 @@ fn with_tokens(accepted: &'static str, tokens: Tokens) -> (ServedPeer, Arc<Token
 }
 
 #[tokio::test]
-async fn a_token_that_is_refused_is_fetched_anew_once() {
+async fn a_refused_token_is_renewed_once() {
     let (peer, tokens, setup) = with_tokens("token-2", Tokens::default());
     let client = setup.start();
     let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
@@ -118,7 +118,7 @@ async fn a_token_that_is_refused_is_fetched_anew_once() {
 }
 
 #[tokio::test]
-async fn a_new_token_that_is_refused_too_is_the_end_of_it() {
+async fn a_new_token_that_is_refused_too_is_final() {
     let (peer, tokens, setup) = with_tokens("no token is", Tokens::default());
     let client = setup.start();
     let executed = client.execute(client.read(&peer.url(), "/")).await;

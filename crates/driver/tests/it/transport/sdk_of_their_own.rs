@@ -1,4 +1,4 @@
-//! What holds for clients of the Azure SDK in the place of what only our own client can do.
+//! What holds for clients of the Azure SDK instead of what only our own client can do.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -32,7 +32,7 @@ async fn spoken(client: &Client, peer: &ServedPeer) -> Protocol {
 }
 
 #[tokio::test]
-async fn each_peer_is_spoken_to_in_its_version_over_tls() {
+async fn alpn_decides_the_version_for_each_peer() {
     let certificates = Certificates::new();
     for (speaks, protocol) in [
         (Speaks::Both, Protocol::Http2),
@@ -49,7 +49,7 @@ async fn each_peer_is_spoken_to_in_its_version_over_tls() {
 }
 
 #[tokio::test]
-async fn cleartext_is_spoken_in_the_version_that_the_client_was_made_for() {
+async fn cleartext_uses_the_version_that_the_client_was_made_for() {
     for (versions, protocol) in [
         (HttpVersions::Negotiate, Protocol::Http1),
         (HttpVersions::Http1Only, Protocol::Http1),

@@ -68,7 +68,7 @@ async fn fifty_shards_carry_a_thousand_requests_at_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn many_threads_keep_to_the_limits_and_lose_nobody() {
+async fn many_threads_keep_to_the_limits_and_lose_no_wakeup() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|request| Reply::ok(request.path.clone()));
     let client = sharded(4, 8).with(|setup| setup.sharding.max_queued_requests = 5000).start();
     let tasks = client.begin(&peer.url(), numbered(3000));
@@ -84,7 +84,7 @@ async fn many_threads_keep_to_the_limits_and_lose_nobody() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_queue_are_refused_with_a_sentence_and_the_others_served() {
+async fn requests_beyond_the_queue_s_capacity_are_rejected_and_the_others_served() {
     let peer = holding_peer();
     let client = sharded(1, 2).with(|setup| setup.sharding.max_queued_requests = 3).start();
     let mut tasks = client.begin(&peer.url(), numbered(7));
@@ -117,7 +117,7 @@ async fn the_wait_in_the_queue_is_in_the_diagnostics() {
 }
 
 #[tokio::test]
-async fn a_waiter_who_leaves_gives_his_place_to_the_next() {
+async fn a_cancelled_waiter_s_stream_goes_to_the_next() {
     let peer = holding_peer();
     let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = 2).start();
     let tasks = client.begin(&peer.url(), numbered(3));
@@ -139,7 +139,7 @@ own_client_only! {
     "the client of an SDK tells no stream limit";
 
     #[tokio::test]
-    async fn a_peer_that_lowers_its_limit_is_respected_from_then_on() {
+    async fn a_lowered_stream_limit_is_respected_from_then_on() {
         let peer = holding_peer();
         let client = sharded(1, 20).start();
         let tasks = client.begin(&peer.url(), numbered(40));
@@ -166,7 +166,7 @@ own_client_only! {
 
     /// Requests that waited went on waiting until another request ended, however much room there was.
     #[tokio::test]
-    async fn a_peer_that_raises_its_limit_lets_waiters_in() {
+    async fn a_raised_stream_limit_serves_waiters() {
         let settings = PeerSettings::new().max_concurrent_streams(2);
         let peer = Peer::cleartext(Speaks::Http2).with_settings(settings).serve(|_| Reply::hold());
         let client = sharded(1, 20).start();
@@ -217,7 +217,7 @@ own_client_only! {
     "the client of an SDK connects with its first request, and tells nothing of it";
 
     #[tokio::test]
-    async fn a_sweep_keeps_the_least_number_of_shards() {
+    async fn a_sweep_keeps_the_minimum_of_shards() {
         let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok(""));
         let least = |setup: &mut Setup| setup.sharding.min_clients_per_endpoint = 3;
         let client = sharded(8, 20).with(least).start();
@@ -238,7 +238,7 @@ own_client_only! {
 }
 
 #[tokio::test]
-async fn after_a_spike_the_pool_shrinks_to_its_least_while_a_trickle_goes_on() {
+async fn after_a_spike_the_pool_shrinks_to_its_minimum_while_a_trickle_goes_on() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.path.as_str() {
         "/trickle" => Reply::ok(""),
         _ => Reply::hold(),

@@ -15,27 +15,27 @@ use sidereal_testing::fixture::{Client, Executed, Setup, endpoint, joined};
 use sidereal_testing::peers::{Peer, Reply, ServedPeer, Speaks};
 use sidereal_testing::within_timeout;
 
-/// A failing shard is kept no longer than this after its last answer.
+/// Past the grace period of a failing shard.
 pub(crate) const AFTER_GRACE: Duration = Duration::from_secs(3);
 
-/// A shard that has not answered for so long hangs.
+/// Past the threshold of a read hang.
 pub(crate) const AFTER_A_HANG: Duration = Duration::from_secs(16);
 
-/// A shard that was not used for so long is idle.
+/// Past the idle timeout.
 pub(crate) const AFTER_IDLENESS: Duration = Duration::from_secs(61);
 
-pub(crate) struct Scene {
+pub(crate) struct FaultFixture {
     pub(crate) peer: ServedPeer,
     pub(crate) client: Client,
     pub(crate) faults: Arc<FaultInjectingHttpClientFactory>,
 }
 
-impl Scene {
+impl FaultFixture {
     /// At most so many shards with at most so many streams each, and no faults yet.
     pub(crate) fn new(most: u32, streams: u32, change: impl FnOnce(&mut Setup)) -> Self {
         let faults = Arc::new(faultless());
         let setup = Setup::over(Arc::clone(&faults) as _).shards(most, streams);
-        // What is given up on purpose need not be waited for.
+        // What is evicted on purpose need not drain.
         let setup = setup.with(|setup| setup.sharding.eviction_drain_timeout = Duration::ZERO);
         let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok("found"));
         Self { peer, client: setup.with(change).start(), faults }

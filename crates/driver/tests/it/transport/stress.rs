@@ -1,7 +1,7 @@
 //! Everything at once: requests that are cancelled, peers that misbehave, sweeps in between.
 //!
 //! What is asserted holds for every order of events: each request ends, limits are kept, and afterwards
-//! nothing is left on a connection or in line. The seed of a failing run is printed with it.
+//! nothing is left on a connection or in the queue. The seed of a failing run is printed with it.
 
 use std::net::{Ipv4Addr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -20,8 +20,8 @@ use sidereal_testing::peers::{
     Answer, ArrivedRequest, Certificates, Peer, PeerSettings, Protocol, Reply, ServedPeer, Speaks,
 };
 
-/// A source of chance that says where it started.
-fn chance() -> Rng {
+/// A random generator that prints its seed.
+fn seeded() -> Rng {
     let seed = fastrand::u64(..);
     println!("seed {seed}");
     Rng::with_seed(seed)
@@ -32,7 +32,7 @@ fn begin_reads(client: &Client, peer: &ServedPeer, count: usize) -> Vec<JoinHand
     reads.map(|read| tokio::spawn(client.execute(read))).collect()
 }
 
-/// Nothing is on a connection or in line, on either side.
+/// Nothing is on a connection or in the queue, on either side.
 async fn assert_calm(client: &Client, peer: &ServedPeer) {
     client.until_idle(&peer.url()).await;
     peer.until(|seen| seen.open_streams() == 0).await;
@@ -43,7 +43,7 @@ own_client_only! {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
     async fn cancelling_at_random_leaks_no_stream_and_breaks_no_limit() {
-        let mut chance = chance();
+        let mut random = seeded();
         let settings = PeerSettings::new().max_concurrent_streams(8);
         let peer = Peer::cleartext(Speaks::Http2).with_settings(settings);
         let peer = peer.serve(|request| match request.ordinal % 3 {
@@ -53,10 +53,10 @@ own_client_only! {
         let client = Setup::over(factory()).shards(3, 8).start();
         for _ in 0..30 {
             let mut tasks = begin_reads(&client, &peer, 60);
-            chance.shuffle(&mut tasks);
-            for (place, task) in tasks.iter().enumerate() {
-                if place % 10 == 0 {
-                    tokio::time::sleep(Duration::from_micros(chance.u64(..500))).await;
+            random.shuffle(&mut tasks);
+            for (position, task) in tasks.iter().enumerate() {
+                if position % 10 == 0 {
+                    tokio::time::sleep(Duration::from_micros(random.u64(..500))).await;
                 }
                 task.abort();
             }
@@ -70,7 +70,7 @@ own_client_only! {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn sweeps_that_give_up_everything_fail_no_request() {
+async fn sweeps_that_evict_every_shard_fail_no_request() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::ok(""));
     let client = Setup::over(factory()).shards(4, 4).start();
     let tasks = begin_reads(&client, &peer, 900);
@@ -85,11 +85,11 @@ async fn sweeps_that_give_up_everything_fail_no_request() {
 }
 
 /// A peer of which each connection does something else wrong now and then.
-fn moody_peer(chance: Rng) -> ServedPeer {
-    let chance = Mutex::new(chance);
+fn flaky_peer(random: Rng) -> ServedPeer {
+    let random = Mutex::new(random);
     Peer::cleartext(Speaks::Http2).serve(move |request| {
-        let mut chance = chance.lock().unwrap();
-        match chance.u16(..400) {
+        let mut random = random.lock().unwrap();
+        match random.u16(..400) {
             0 => Reply::Abort,
             1 => Reply::Close,
             2 => Reply::go_away(request.stream, Reason::NO_ERROR, Reply::ok("")),
@@ -102,17 +102,17 @@ fn moody_peer(chance: Rng) -> ServedPeer {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_moody_peer_leaves_every_request_with_an_end() {
-    let mut chance = chance();
-    let peer = Arc::new(moody_peer(chance.fork()));
+async fn a_flaky_peer_leaves_every_request_with_an_outcome() {
+    let mut random = seeded();
+    let peer = Arc::new(flaky_peer(random.fork()));
     let setup = Setup::over(factory()).shards(4, 8);
     let client = setup.with(|it| it.throttling.initial_backoff = Duration::from_millis(1)).start();
     let tasks = begin_reads(&client, &peer, 1000);
     while !tasks.iter().all(JoinHandle::is_finished) {
         client.transport.sweep(Instant::now(), None);
-        let connection = chance.usize(..peer.seen().accepted().max(1));
+        let connection = random.usize(..peer.seen().accepted().max(1));
         if peer.seen().accepted() > connection {
-            let streams = chance.u32(1..=20);
+            let streams = random.u32(1..=20);
             peer.send_settings(connection, PeerSettings::new().max_concurrent_streams(streams));
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -139,7 +139,7 @@ own_client_only! {
     "of a request given to the client of an SDK nobody knows whether it was sent";
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn requests_to_a_port_that_nobody_listens_on_all_end_with_a_sentence() {
+    async fn requests_to_a_closed_port_all_fail_with_a_reason() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
@@ -179,10 +179,10 @@ own_client_only! {
     "how many connections the client of an SDK makes is its own affair";
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn a_moody_peer_of_http_1_leaves_every_request_with_an_end() {
-        let chance = Mutex::new(chance());
+    async fn a_flaky_http_1_peer_leaves_every_request_with_an_outcome() {
+        let random = Mutex::new(seeded());
         let peer =
-            Peer::cleartext(Speaks::Http1).serve(move |_| match chance.lock().unwrap().u16(..100) {
+            Peer::cleartext(Speaks::Http1).serve(move |_| match random.lock().unwrap().u16(..100) {
                 0 => Reply::Abort,
                 1 => Reply::Close,
                 2 => Answer::new(200, "").header("connection", "close").into(),
@@ -220,7 +220,7 @@ fn last_of_its_connection_now_and_then(request: &ArrivedRequest) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_gateway_that_changes_its_version_under_load_fails_no_read() {
+async fn switching_the_version_under_load_fails_no_read() {
     let certificates = Certificates::new();
     let peer = Peer::tls(Speaks::Http1, &certificates.loopback());
     let peer = peer.serve(last_of_its_connection_now_and_then);

@@ -1,0 +1,50 @@
+//! What goes into the transport pipeline: one attempt at an operation, as a plain value.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::uri::PathAndQuery;
+use http::{HeaderMap, Method};
+use sidereal_protocol::{RegionName, ResourceType};
+use uuid::Uuid;
+
+use super::{Endpoint, ThrottleRetryState};
+use crate::diagnostics::ExecutionContext;
+
+/// One attempt at an operation: what to send, where, and until when.
+#[derive(Clone, Debug)]
+pub struct TransportRequest {
+    /// The method.
+    pub method: Method,
+    /// Its endpoint.
+    pub endpoint: Endpoint,
+    /// The region of the endpoint, for diagnostics.
+    pub region: Option<RegionName>,
+    /// The path, encoded.
+    pub path: PathAndQuery,
+    /// The headers that are its own; the common ones are added.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+    /// What its signature covers.
+    pub auth_context: AuthorizationContext,
+    /// The id of the operation.
+    pub activity_id: Uuid,
+    /// Why it is made.
+    pub execution_context: ExecutionContext,
+    /// Whether it is idempotent: sending it twice does no harm.
+    pub is_repeatable: bool,
+    /// When the operation ends, with or without a response.
+    pub deadline: Option<Instant>,
+    /// The retry budgets at this endpoint.
+    pub throttling: ThrottleRetryState,
+}
+
+/// What the signature of a request covers beside its method and date.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AuthorizationContext {
+    /// The kind of resource.
+    pub resource_type: ResourceType,
+    /// The link that is signed.
+    pub signed_link: String,
+}

@@ -1,0 +1,75 @@
+//! What comes out of the transport pipeline: a response or its absence, as plain values.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use sidereal_protocol::CosmosStatus;
+
+use super::{HttpError, RequestSentStatus};
+use crate::diagnostics::Phase;
+
+/// The outcome of an attempt.
+#[derive(Clone, Debug)]
+pub struct TransportResult {
+    /// The outcome.
+    pub outcome: TransportOutcome,
+    /// When it was known.
+    pub at: Instant,
+}
+
+/// The ways an attempt can end.
+#[derive(Clone, Debug)]
+pub enum TransportOutcome {
+    /// A response of success: 2xx, or 304.
+    Success(TransportResponse),
+    /// A response with an error status.
+    HttpError(TransportResponse),
+    /// No response.
+    TransportError {
+        /// Why.
+        error: HttpError,
+        /// How far the request got.
+        request_sent: RequestSentStatus,
+    },
+    /// The operation's deadline passed.
+    DeadlineExceeded {
+        /// What the attempt was doing then.
+        phase: Phase,
+        /// How far the request got.
+        request_sent: RequestSentStatus,
+    },
+}
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct TransportResponse {
+    /// Code and sub-status.
+    pub status: CosmosStatus,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl TransportOutcome {
+    /// The status of the response, or the one that stands for its absence.
+    #[must_use]
+    pub fn status(&self) -> CosmosStatus {
+        match self {
+            Self::Success(response) | Self::HttpError(response) => response.status,
+            Self::TransportError { error, .. } => error.status(),
+            Self::DeadlineExceeded { .. } => CosmosStatus::CLIENT_DEADLINE_EXCEEDED,
+        }
+    }
+
+    /// How far the request got.
+    #[must_use]
+    pub fn request_sent(&self) -> RequestSentStatus {
+        match self {
+            Self::Success(_) | Self::HttpError(_) => RequestSentStatus::MaybeSent,
+            Self::TransportError { request_sent, .. }
+            | Self::DeadlineExceeded { request_sent, .. } => *request_sent,
+        }
+    }
+}
