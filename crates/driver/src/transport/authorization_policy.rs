@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwapOption;
 use http::{HeaderValue, Method};
-use sidereal_protocol::{AccountKey, AuthorizationToken, SignedRequest};
+use sidereal_protocol::{AccountKey, AuthorizationToken, Secret, SignedRequest};
 use tokio::sync::Semaphore;
 
 use super::headers_policy::DateHeader;
@@ -26,8 +26,8 @@ pub enum Credential {
     Key(AccountKey),
     /// Tokens of Entra ID, fetched from their source and renewed in time.
     Entra(Arc<dyn AccessTokenSource>),
-    /// A token that the service made for one user and resource.
-    Resource(HeaderValue),
+    /// The signature of a resource token, which the service made for one user and resource.
+    Resource(Secret),
 }
 
 impl Credential {
@@ -38,17 +38,24 @@ impl Credential {
     /// The token cannot be sent as a header.
     pub fn resource_token(token: &str) -> Result<Self, sidereal_protocol::Error> {
         let signature = token.rsplit_once("sig=").map_or(token, |(_, signature)| signature);
-        let token = AuthorizationToken::Resource { signature: signature.into() };
-        token.header_value().map(Self::Resource)
+        let signature = Secret::new(signature);
+        // Checked here, where the caller can do something about it.
+        resource_header(&signature)?;
+        Ok(Self::Resource(signature))
     }
 }
 
+fn resource_header(signature: &Secret) -> Result<HeaderValue, sidereal_protocol::Error> {
+    AuthorizationToken::Resource { signature: signature.clone() }.header_value()
+}
+
+/// By hand, because a source of tokens need not be `Debug`, and what it would print is not ours to trust.
 impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
-            Self::Key(_) => "Credential::Key(…)",
-            Self::Entra(_) => "Credential::Entra(…)",
-            Self::Resource(_) => "Credential::Resource(…)",
+            Self::Key(_) => "Credential::Key",
+            Self::Entra(_) => "Credential::Entra",
+            Self::Resource(_) => "Credential::Resource",
         })
     }
 }
@@ -69,18 +76,12 @@ pub type AccessTokenFuture<'a> = Pin<
 >;
 
 /// A token and its expiry.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct AccessToken {
     /// The token.
-    pub secret: String,
+    pub secret: Secret,
     /// When it expires.
     pub expires_on: SystemTime,
-}
-
-impl fmt::Debug for AccessToken {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("AccessToken(…)")
-    }
 }
 
 /// Puts the authorization on requests.
@@ -100,7 +101,9 @@ impl AuthorizationPolicy {
     pub fn new(credential: Credential) -> Self {
         Self(match credential {
             Credential::Key(key) => Kind::Key(key),
-            Credential::Resource(value) => Kind::Fixed(value),
+            Credential::Resource(signature) => Kind::Fixed(
+                resource_header(&signature).expect("a percent-encoded signature is a header"),
+            ),
             Credential::Entra(source) => Kind::Tokens(TokenCache::new(source)),
         })
     }
@@ -207,7 +210,7 @@ impl TokenCache {
             failed("the credential gave no token: check its identity and its permissions")
                 .caused_by(SourceFailure(error))
         })?;
-        let header = AuthorizationToken::Entra { access_token: token.secret.into() }
+        let header = AuthorizationToken::Entra { access_token: token.secret }
             .header_value()
             .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
         let cached = CachedToken { header: header.clone(), expires_on: token.expires_on };
@@ -226,9 +229,10 @@ impl TokenCache {
     }
 }
 
+/// By hand, as for `Credential`.
 impl fmt::Debug for TokenCache {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("TokenCache(…)")
+        formatter.debug_struct("TokenCache").finish_non_exhaustive()
     }
 }
 
@@ -261,7 +265,7 @@ impl std::error::Error for SourceFailure {
 #[cfg(feature = "entra")]
 mod entra {
     use azure_core::credentials::TokenCredential;
-    use sidereal_protocol::ENTRA_SCOPE;
+    use sidereal_protocol::{ENTRA_SCOPE, Secret};
 
     use super::{AccessToken, AccessTokenFuture, AccessTokenSource, Arc, Credential};
 
@@ -280,7 +284,7 @@ mod entra {
             Box::pin(async {
                 let token = self.0.get_token(&[ENTRA_SCOPE], None).await?;
                 Ok(AccessToken {
-                    secret: token.token.secret().to_owned(),
+                    secret: Secret::new(token.token.secret()),
                     expires_on: token.expires_on.into(),
                 })
             })

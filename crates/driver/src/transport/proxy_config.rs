@@ -4,17 +4,19 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use http::{HeaderValue, Uri};
+use http::Uri;
 use percent_encoding::percent_decode_str;
+use sidereal_protocol::Secret;
 
 /// An HTTP proxy that is asked for a tunnel (`CONNECT`).
 ///
 /// The credentials in its address are kept for the proxy alone; they appear in no output.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProxyConfig {
     host: String,
     port: u16,
-    authorization: Option<HeaderValue>,
+    /// The value of `Proxy-Authorization`.
+    authorization: Option<Secret>,
     bypass: Vec<String>,
 }
 
@@ -40,7 +42,7 @@ impl ProxyConfig {
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         // From the right: an unencoded `@` in a password still belongs to it.
         let credentials = uri.authority().and_then(|all| all.as_str().rsplit_once('@'));
-        let authorization = credentials.map(|(credentials, _)| basic(credentials)).transpose()?;
+        let authorization = credentials.map(|(credentials, _)| basic(credentials));
         Ok(Self { host, port: uri.port_u16().unwrap_or(80), authorization, bypass: Vec::new() })
     }
 
@@ -86,8 +88,8 @@ impl ProxyConfig {
         self.port
     }
 
-    /// What the proxy is shown about us.
-    pub(crate) fn authorization(&self) -> Option<&HeaderValue> {
+    /// The value of `Proxy-Authorization`.
+    pub(crate) fn authorization(&self) -> Option<&Secret> {
         self.authorization.as_ref()
     }
 
@@ -103,25 +105,15 @@ impl ProxyConfig {
     }
 }
 
-fn basic(credentials: &str) -> Result<HeaderValue, InvalidProxy> {
-    let unreadable = InvalidProxy("its credentials cannot be read");
+/// Basic authentication (RFC 7617). Base64 makes it a header value, whatever the password holds.
+fn basic(credentials: &str) -> Secret {
     let plain = percent_decode_str(credentials).collect::<Vec<u8>>();
-    // RFC 7617, section 2: user-id and password are joined by a colon, also if one is empty.
+    // User-id and password are joined by a colon, also if one is empty (section 2).
     let plain = match plain.contains(&b':') {
         true => plain,
         false => [plain.as_slice(), b":"].concat(),
     };
-    let mut value = HeaderValue::try_from(format!("Basic {}", STANDARD.encode(plain)))
-        .map_err(|_| unreadable)?;
-    value.set_sensitive(true);
-    Ok(value)
-}
-
-impl fmt::Debug for ProxyConfig {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let credentials = if self.authorization.is_some() { "…@" } else { "" };
-        write!(formatter, "ProxyConfig({credentials}{}:{})", self.host, self.port)
-    }
+    Secret::new(format!("Basic {}", STANDARD.encode(plain)))
 }
 
 /// An address that is no proxy; the sentence says why, and does not repeat the address.
@@ -148,7 +140,7 @@ mod tests {
     fn credentials_are_sent_to_the_proxy_and_shown_to_nobody() {
         let proxy = ProxyConfig::parse("http://me:s%40cret@proxy.contoso.com:3128").unwrap();
         assert_eq!((proxy.host(), proxy.port()), ("proxy.contoso.com", 3128));
-        assert_eq!(proxy.authorization().unwrap(), "Basic bWU6c0BjcmV0");
+        assert_eq!(proxy.authorization().unwrap().expose_secret(), "Basic bWU6c0BjcmV0");
         let shown = format!("{proxy:?} {:?}", proxy.authorization());
         assert!(!shown.contains("s%40cret") && !shown.contains("bWU6"), "{shown}");
     }

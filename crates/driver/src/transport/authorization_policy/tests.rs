@@ -23,7 +23,7 @@ impl AccessTokenSource for Counting {
                 return Err("the directory is not reachable".into());
             }
             let expires_on = at(3_600 * u64::from(number));
-            Ok(AccessToken { secret: format!("token-{number}"), expires_on })
+            Ok(AccessToken { secret: format!("token-{number}").into(), expires_on })
         })
     }
 }
@@ -121,7 +121,7 @@ async fn no_credential_shows_its_secret() {
     let key = AccountKey::from_base64("c2VjcmV0a2V5").unwrap();
     let (_, tokens) = counting();
     authorize(&tokens, 0).await.unwrap();
-    let token = AccessToken { secret: "token-9".to_owned(), expires_on: at(0) };
+    let token = AccessToken { secret: "token-9".into(), expires_on: at(0) };
     let shown = format!(
         "{:?} {:?} {tokens:?} {token:?} {:?}",
         Credential::Key(key.clone()),

@@ -45,7 +45,7 @@ fn request(endpoint: &Endpoint, proxy: &ProxyConfig) -> Vec<u8> {
     let mut request = format!("CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n").into_bytes();
     if let Some(authorization) = proxy.authorization() {
         request.extend_from_slice(b"Proxy-Authorization: ");
-        request.extend_from_slice(authorization.as_bytes());
+        request.extend_from_slice(authorization.expose_secret().as_bytes());
         request.extend_from_slice(b"\r\n");
     }
     request.extend_from_slice(b"\r\n");

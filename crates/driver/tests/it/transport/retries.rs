@@ -88,7 +88,7 @@ impl AccessTokenSource for Tokens {
                 return Err("secret-of-the-source".into());
             }
             let expires_on = SystemTime::now() + Duration::from_secs(3600);
-            Ok(AccessToken { secret: format!("token-{number}"), expires_on })
+            Ok(AccessToken { secret: format!("token-{number}").into(), expires_on })
         })
     }
 }

@@ -142,7 +142,7 @@ impl AccessTokenSource for OneToken {
     fn fetch(&self) -> AccessTokenFuture<'_> {
         Box::pin(async {
             let expires_on = SystemTime::now() + Duration::from_secs(3600);
-            Ok(AccessToken { secret: TOKEN.to_owned(), expires_on })
+            Ok(AccessToken { secret: TOKEN.into(), expires_on })
         })
     }
 }
