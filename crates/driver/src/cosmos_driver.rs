@@ -50,7 +50,7 @@ pub struct OperationOptions<'a> {
     pub method_options: ClientMethodOptions<'a>,
     /// What the request asks of the service.
     pub request: RequestOptions,
-    /// How far the operation goes to get an answer.
+    /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
 }
 
@@ -83,19 +83,21 @@ impl CosmosDriver {
         Ok(Self { _runtime: runtime, options, endpoint, data, metadata })
     }
 
-    /// Executes an operation to its end: an answer that says yes, or an error that says why not and
+    /// Executes an operation to its end: a response of success, or an error that says why not and
     /// whether it may have been applied.
     ///
     /// Dropping the future cancels the operation.
     ///
     /// # Errors
     ///
-    /// The service refused, no answer came, time ran out, or the caller cancelled.
+    /// The service refused, no response came, time ran out, or the caller cancelled.
     pub async fn execute_operation(
         &self,
         operation: &CosmosOperation,
         options: &OperationOptions<'_>,
     ) -> Result<CosmosResponse, Error> {
+        // Metadata has its own connections: its long timeout must not hold up data, nor a burst of data
+        // keep the account from being read.
         let transport = match operation.path().kind().is_metadata() {
             true => &self.metadata,
             false => &self.data,

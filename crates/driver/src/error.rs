@@ -20,7 +20,7 @@ struct Inner {
     message: Cow<'static, str>,
     may_have_been_applied: bool,
     response: Option<CosmosResponse>,
-    /// Where there is no answer to carry them.
+    /// Where there is no response to carry them.
     diagnostics: Option<DiagnosticsContext>,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -45,12 +45,12 @@ pub enum ErrorKind {
     DeadlineExceeded,
     /// The caller cancelled. A write may have been applied.
     Cancelled,
-    /// No answer came, or the service failed. A write may have been applied.
+    /// No response came, or the service failed. A write may have been applied.
     Unavailable,
 }
 
 impl ErrorKind {
-    /// The kind that an answer's status stands for.
+    /// The kind that a response's status stands for.
     #[must_use]
     pub fn of_status(status: CosmosStatus) -> Self {
         match status.code() {
@@ -59,6 +59,8 @@ impl ErrorKind {
             409 => Self::Conflict,
             412 => Self::PreconditionFailed,
             429 if status.is_throttled() => Self::Throttled,
+            // Another 429 (3092, SystemResourceUnavailable) is a failing replica, not a spent budget. 408,
+            // 410 and 449 are the service's own failures under client codes.
             408 | 410 | 429 | 449 => Self::Unavailable,
             400..=499 => Self::InvalidRequest,
             _ => Self::Unavailable,
@@ -111,7 +113,7 @@ impl Error {
         self.0.kind
     }
 
-    /// The status of the answer, or the one that stands for its absence.
+    /// The status of the response, or the one that stands for its absence.
     #[must_use]
     pub fn status(&self) -> Option<CosmosStatus> {
         let answered = self.0.response.as_ref().map(CosmosResponse::status);

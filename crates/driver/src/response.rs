@@ -7,7 +7,7 @@ use sidereal_protocol::headers::ResponseHeaders;
 
 use crate::diagnostics::DiagnosticsContext;
 
-/// An answer, with what it took to get it.
+/// A response, with what it took to get it.
 #[derive(Clone, Debug)]
 pub struct CosmosResponse {
     pub(crate) status: CosmosStatus,

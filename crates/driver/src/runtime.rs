@@ -176,6 +176,8 @@ impl CosmosDriverRuntime {
         layers: &OptionLayers,
         account: &CosmosClientOptions,
     ) -> Result<Planes, InvalidProxy> {
+        // Only what connections are made with counts; any other option can differ between accounts that
+        // share them.
         let unset = CosmosClientOptions::default();
         let is_shared = account.client_options == unset.client_options
             && account.connection == unset.connection
@@ -218,6 +220,7 @@ impl PlaneBuilder<'_> {
             sharding: ShardingConfig::from(layers.sharding()),
             tasks: self.tasks.spawner(),
         });
+        // Not started only if the owner is gone, and then nothing is left to sweep.
         transport.start_sweeping(self.monitor.load());
         Plane { transport, request_timeout }
     }

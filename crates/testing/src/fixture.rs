@@ -56,6 +56,7 @@ impl Setup {
     pub fn over(factory: Arc<dyn HttpClientFactory>) -> Self {
         let options = OptionLayers::default();
         let mut client = HttpClientConfig::data_plane(&options).unwrap();
+        // The machine that runs the tests may have a proxy in its environment.
         client.proxy = None;
         client.versions = HttpVersions::Http2PriorKnowledge;
         Self {
@@ -126,6 +127,7 @@ impl Setup {
             Arc::clone(&transport),
             request_timeout,
         );
+        // No jitter: tests assert on back-offs.
         let pipeline = Arc::new(pipeline.with_jitter(|| 0.0));
         Client { transport, pipeline, throttling, tasks }
     }
@@ -285,7 +287,7 @@ impl Client {
         within_timeout("a state of the pool", looking).await
     }
 
-    /// Waits until so many requests are on connections, retired ones not counted.
+    /// Waits until so many requests are on connections, draining ones not counted.
     pub async fn until_inflight(&self, url: &str, count: u32) -> PoolSnapshot {
         self.until(url, |pool| inflight(pool) == count).await
     }

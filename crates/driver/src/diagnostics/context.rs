@@ -65,6 +65,7 @@ impl DiagnosticsContextBuilder {
         if self.attempts.len() < ATTEMPTS_KEPT {
             self.attempts.push(attempt);
         } else if let Some(last) = self.attempts.last_mut() {
+            // The last one goes: the newest attempt takes its slot, and its charge was still paid.
             self.left_out.attempts += 1;
             self.left_out.charge += last.charge.unwrap_or(0.0);
             *last = attempt;
@@ -90,6 +91,7 @@ impl DiagnosticsContextBuilder {
         for attempt in other.attempts {
             self.push(attempt);
         }
+        // Stable: attempts that started in the same instant keep the order of their operation.
         self.attempts.sort_by_key(|attempt| attempt.started);
         self.machine = self.machine.take().or(other.machine);
     }

@@ -98,6 +98,7 @@ fn left_behind(attempt: &RequestDiagnostics) -> &'static str {
 }
 
 fn timings(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+    // A wait of zero is the usual case and would only lengthen the line.
     let waited = |wait: Duration| (wait > Duration::ZERO).then_some(wait);
     let times = [
         ("queued", waited(attempt.queued())),

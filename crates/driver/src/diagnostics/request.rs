@@ -32,7 +32,7 @@ pub struct RequestDiagnostics {
     pub protocol: Option<HttpProtocol>,
     /// How far the request got.
     pub request_sent: RequestSentStatus,
-    /// The status of the answer, or the one that stands for its absence.
+    /// The status of the response, or the one that stands for its absence.
     pub status: Option<CosmosStatus>,
     /// What it cost, in request units.
     pub charge: Option<f64>,
@@ -40,7 +40,7 @@ pub struct RequestDiagnostics {
     pub server_duration: Option<Duration>,
     /// What happened when, in order.
     pub events: SmallVec<[RequestEvent; 4]>,
-    /// Why there is no answer.
+    /// Why there is no response.
     pub failure: Option<Cow<'static, str>>,
     /// What was decided after it.
     pub decision: Option<Decision>,
@@ -79,6 +79,7 @@ impl RequestDiagnostics {
 
     /// Notes that something happened at a moment.
     pub fn record_at(&mut self, kind: RequestEventKind, now: Instant) {
+        // Saturating: a caller may pass a moment that it read before the attempt began.
         self.events.push(RequestEvent { kind, at: now.saturating_duration_since(self.started) });
     }
 
@@ -88,7 +89,7 @@ impl RequestDiagnostics {
         self.record(RequestEventKind::RequestSent);
     }
 
-    /// Notes that it ended without an answer, why, and whether it may have been carried out.
+    /// Notes that it ended without a response, why, and whether it may have been carried out.
     ///
     /// Of the error, its own sentence is kept and what is known to be harmless among its causes: a
     /// cause from elsewhere may quote what it was given.
@@ -122,7 +123,7 @@ impl RequestDiagnostics {
         self.time_after(RequestEventKind::Connecting)
     }
 
-    /// How long the head of the answer took from the moment the request was sent.
+    /// How long the head of the response took from the moment the request was sent.
     #[must_use]
     pub fn time_to_headers(&self) -> Option<Duration> {
         let headers = self.time_of(RequestEventKind::ResponseHeadersReceived)?;
@@ -168,11 +169,11 @@ pub enum RequestEventKind {
     Connecting,
     /// It was handed to a connection.
     RequestSent,
-    /// The head of the answer arrived.
+    /// The head of the response arrived.
     ResponseHeadersReceived,
-    /// The answer is complete.
+    /// The response is complete.
     ResponseBodyReceived,
-    /// It ended without an answer.
+    /// It ended without a response.
     TransportFailed,
 }
 
@@ -214,7 +215,7 @@ pub enum Phase {
     Connecting,
     /// It was sent.
     AwaitingAnswer,
-    /// Its answer is arriving.
+    /// Its response is arriving.
     ReadingBody,
     /// It is over.
     Ended,

@@ -47,6 +47,7 @@ impl FaultInjectingHttpClient {
     ) -> Result<HttpResponse, HttpError> {
         match fault {
             FaultInjectionResult::Answer(answer) => {
+                // Recorded as sent: to everything above, the service has answered.
                 diagnostics.sent();
                 self.wait(answer.delay(), RequestSentStatus::MaybeSent).await?;
                 diagnostics.record(RequestEventKind::ResponseHeadersReceived);

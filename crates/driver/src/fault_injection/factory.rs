@@ -112,8 +112,8 @@ pub(super) struct Faults {
 }
 
 impl Faults {
-    /// The step of a Weyl sequence, 2⁶⁴ over the golden ratio: odd, so that all numbers come up, and far enough
-    /// apart that consecutive seeds are not alike.
+    /// The step of a Weyl sequence, 2⁶⁴ over the golden ratio: odd, so that all numbers come up, and far
+    /// enough apart that consecutive seeds are not alike.
     const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
 
     /// The rule that this meets, with the hit taken.

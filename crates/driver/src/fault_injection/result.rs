@@ -15,7 +15,7 @@ use crate::transport::{HttpErrorKind, HttpResponse, RequestSentStatus};
 pub enum FaultInjectionResult {
     /// The request is answered without being sent.
     Answer(InjectedAnswer),
-    /// The request fails without an answer.
+    /// The request fails without a response.
     Error {
         /// What went wrong.
         kind: HttpErrorKind,
@@ -31,7 +31,7 @@ pub enum FaultInjectionResult {
 }
 
 impl FaultInjectionResult {
-    /// An answer with a status and nothing else.
+    /// A response with a status and nothing else.
     #[must_use]
     pub fn status(status: CosmosStatus) -> Self {
         Self::Answer(InjectedAnswer::new(status))
@@ -49,7 +49,7 @@ impl FaultInjectionResult {
         Self::Error { kind: HttpErrorKind::ConnectionLost, delivery: Delivery::LostOnTheWay }
     }
 
-    /// The connection ends after the service carried the request out: only the answer is lost.
+    /// The connection ends after the service carried the request out: only the response is lost.
     #[must_use]
     pub fn answer_lost() -> Self {
         Self::Error { kind: HttpErrorKind::ConnectionLost, delivery: Delivery::AnswerLost }
@@ -107,7 +107,7 @@ pub struct InjectedAnswer {
 }
 
 impl InjectedAnswer {
-    /// An answer with a status, its sub-status in the header that carries it.
+    /// A response with a status, its sub-status in the header that carries it.
     ///
     /// # Panics
     ///

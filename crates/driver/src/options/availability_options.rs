@@ -1,4 +1,4 @@
-//! How far an operation goes to get an answer: hedging, the deadline, and the retry budgets.
+//! How far an operation goes to get a response: hedging, the deadline, and the retry budgets.
 
 use std::time::Duration;
 

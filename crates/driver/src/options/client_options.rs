@@ -41,10 +41,11 @@ pub struct ClientOptions {
     pub tcp_keepalive_interval: Option<Duration>,
 
     /// How often an HTTP/2 connection is pinged.
+    // With the timeout below, a dead connection is found within the read-hang threshold.
     #[option(env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_KEEP_ALIVE_INTERVAL_MS", default = Duration::from_secs(10))]
     pub http2_keep_alive_interval: Option<Duration>,
 
-    /// How long a ping may stay without an answer before the connection counts as lost.
+    /// How long a PING may stay unacknowledged before the connection counts as lost.
     #[option(env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_KEEP_ALIVE_TIMEOUT_MS", default = Duration::from_secs(5))]
     pub http2_keep_alive_timeout: Option<Duration>,
 

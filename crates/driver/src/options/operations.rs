@@ -11,7 +11,7 @@ pub struct ItemOptions<'a> {
     pub method_options: ClientMethodOptions<'a>,
     /// What the request asks of the service.
     pub request: RequestOptions,
-    /// How far the operation goes to get an answer.
+    /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
     /// What only a write can ask for.
     pub write: ItemWriteOptions,
@@ -24,7 +24,7 @@ pub struct QueryOptions<'a> {
     pub method_options: ClientMethodOptions<'a>,
     /// What the request asks of the service.
     pub request: RequestOptions,
-    /// How far the operation goes to get an answer.
+    /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
 }
 

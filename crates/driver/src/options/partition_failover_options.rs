@@ -38,7 +38,7 @@ pub struct PartitionFailoverOptions {
     )]
     pub failback_sweep_interval: Option<Duration>,
 
-    /// How long a probe may stay without a verdict before another request may probe.
+    /// How long a probe may stay without an outcome before another request may probe.
     #[option(env = "AZURE_COSMOS_PARTITION_PROBE_LEASE_MS", default = Duration::from_secs(10))]
     pub probe_lease: Option<Duration>,
 

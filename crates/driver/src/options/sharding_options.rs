@@ -16,6 +16,7 @@ use crate::CosmosOptions;
 pub struct ShardingOptions {
     /// The most concurrent streams on one shard; the service allows 20, and its
     /// `SETTINGS_MAX_CONCURRENT_STREAMS` lowers this.
+    // Headroom below the service's 20: a stream counts against its limit until the peer has seen its end.
     #[option(env = "AZURE_COSMOS_MAX_STREAMS_PER_CLIENT", default = at_least_one(16))]
     pub max_streams_per_client: Option<NonZeroU32>,
 
@@ -49,6 +50,7 @@ pub struct ShardingOptions {
     pub eviction_grace_period: Option<Duration>,
 
     /// How long requests in flight on an evicted shard may take to finish (drain).
+    // As long as one data request may take.
     #[option(env = "AZURE_COSMOS_SHARD_EVICTION_DRAIN_TIMEOUT_MS", default = Duration::from_secs(10))]
     pub eviction_drain_timeout: Option<Duration>,
 
@@ -72,6 +74,7 @@ pub struct ShardingOptions {
     pub recent_success_window: Option<Duration>,
 
     /// Requests in flight without any success for this long mean that the shard hangs.
+    // Above the timeout of a data request (10 s), so that a slow response is not taken for a hang.
     #[option(env = "AZURE_COSMOS_SHARD_READ_HANG_THRESHOLD_MS", default = Duration::from_secs(15))]
     pub read_hang_threshold: Option<Duration>,
 

@@ -19,6 +19,7 @@ impl Ratio {
     /// Outside 0 to 1; in a constant, that is a compile error.
     #[must_use]
     pub const fn constant(value: f64) -> Self {
+        // Not `RangeInclusive::contains`, which is not `const`. A NaN fails both comparisons.
         assert!(value >= 0.0 && value <= 1.0, "a ratio is from 0 to 1");
         Self(value)
     }
@@ -126,6 +127,7 @@ impl HedgingThreshold {
         match self {
             Self::Static(threshold) => threshold,
             Self::Dynamic { min, max } => {
+                // The lower bound first, so that `clamp` below cannot panic on crossed bounds.
                 let min = min.clamp(Self::FLOOR, Self::CEILING);
                 let max = max.clamp(min, Self::CEILING);
                 recent.map_or(max, |latency| latency.clamp(min, max))

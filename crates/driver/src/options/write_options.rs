@@ -4,7 +4,7 @@ use sidereal_protocol::{Etag, IndexingDirective, SessionToken};
 
 use crate::CosmosOptions;
 
-/// Conditions, triggers and the answer's content, for one write.
+/// Conditions, triggers and the response's content, for one write.
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(operation))]
 pub struct ItemWriteOptions {
@@ -18,7 +18,7 @@ pub struct ItemWriteOptions {
     /// The write happens only if the item still has this etag.
     pub if_match_etag: Option<Etag>,
 
-    /// Whether the answer to a write carries the item.
+    /// Whether the response to a write carries the item.
     #[option(env = "AZURE_COSMOS_CONTENT_RESPONSE_ON_WRITE", default = false)]
     pub content_response_on_write: Option<bool>,
 

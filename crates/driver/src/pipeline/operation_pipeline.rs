@@ -105,6 +105,7 @@ fn finish(
     match ended {
         Ok(response) => Ok(respond(response, diagnostics)),
         Err((error, response)) => {
+            // A cancelled operation has no outcome of its own: whether it was sent decides.
             let was_cut_off = error.kind() == ErrorKind::Cancelled
                 && was_sent
                 && !operation.operation_type().is_read_only();

@@ -80,6 +80,7 @@ fn headers(
     operation: &CosmosOperation,
     options: &RequestOptionsView<'_>,
 ) -> Result<HeaderMap, Error> {
+    // Room for what a point operation carries, without growing.
     let mut headers = HeaderMap::with_capacity(8);
     if let Some(marker) = marker_of(operation.operation_type()) {
         headers.insert(marker, TRUE);
@@ -89,6 +90,7 @@ fn headers(
         headers.insert(CONTENT_TYPE, QUERY_JSON);
     }
     if operation.operation_type() == OperationType::Batch {
+        // The service wants both words: atomic, and so not going on after an error.
         headers.insert(names::BATCH_ATOMIC, TRUE);
         headers.insert(names::BATCH_CONTINUE_ON_ERROR, FALSE);
     }

@@ -54,6 +54,7 @@ pub(super) struct RunningTask(Arc<AtomicUsize>);
 
 impl Drop for RunningTask {
     fn drop(&mut self) {
+        // Relaxed: as in `enter`.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

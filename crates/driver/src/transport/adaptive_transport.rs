@@ -41,11 +41,11 @@ impl AdaptiveTransport {
         Arc::new(Self { context, endpoints: ArcSwap::default() })
     }
 
-    /// Sends a request to an endpoint and waits for its whole answer.
+    /// Sends a request to an endpoint and waits for its whole response.
     ///
     /// # Errors
     ///
-    /// What kept the request from its answer, and how far it got.
+    /// What kept the request from its response, and how far it got.
     pub async fn send(
         &self,
         endpoint: &Endpoint,

@@ -16,6 +16,7 @@ impl<'a> CountGuard<'a> {
 
 impl Drop for CountGuard<'_> {
     fn drop(&mut self) {
+        // Relaxed: as in `new`.
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

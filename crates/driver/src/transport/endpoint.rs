@@ -45,8 +45,11 @@ impl Endpoint {
             "http" => 80,
             _ => return Err(refuse("only https:// and http:// are spoken")),
         };
+        // Hosts compare without regard to case (RFC 3986, section 6.2.2.1), and pools are kept by endpoint.
         let host = uri.host().ok_or_else(|| refuse("it has no host"))?.to_ascii_lowercase();
         let port = uri.port_u16().unwrap_or(default_port);
+        // The default port is left out of `Host` and `:authority` (RFC 9110, section 4.2.3): some gateways
+        // route by the exact text.
         let authority = match port == default_port {
             true => Authority::try_from(host.as_str()),
             false => Authority::try_from(format!("{host}:{port}")),
@@ -123,6 +126,7 @@ impl FromStr for Endpoint {
 
 impl PartialEq for Endpoint {
     fn eq(&self, other: &Self) -> bool {
+        // The pointer first: on the hot path an endpoint is compared with its own clone.
         Arc::ptr_eq(&self.0, &other.0) || self.0.text == other.0.text
     }
 }

@@ -24,7 +24,7 @@ pub trait HttpClientFactory: fmt::Debug + Send + Sync {
 pub struct HttpClientConfig {
     /// The longest that a connection may take to be ready, proxy and TLS included.
     pub connect_timeout: Duration,
-    /// The longest that one attempt may take, from the wait for a stream to the end of the answer.
+    /// The longest that one attempt may take, from the wait for a stream to the end of the response.
     pub request_timeout: Duration,
     /// The most HTTP/1.1 connections of the client.
     pub pool_max_idle_per_host: usize,
@@ -46,7 +46,7 @@ pub struct HttpClientConfig {
     pub tcp_keepalive_interval: Duration,
     /// How often an HTTP/2 connection is pinged.
     pub http2_keep_alive_interval: Duration,
-    /// How long a ping may stay without an answer before the connection counts as lost.
+    /// How long a PING may stay unacknowledged before the connection counts as lost.
     pub http2_keep_alive_timeout: Duration,
 }
 

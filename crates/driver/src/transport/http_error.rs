@@ -89,6 +89,7 @@ pub struct HttpError {
     kind: HttpErrorKind,
     request_sent: RequestSentStatus,
     message: Cow<'static, str>,
+    // Shared: all requests that waited for one connection get its failure.
     source: Option<Arc<dyn Error + Send + Sync>>,
 }
 

@@ -60,7 +60,8 @@ impl TransportPipeline {
         &self.http_transport
     }
 
-    /// Sends a request until it succeeds, is refused, is lost or meets its deadline, and records every attempt.
+    /// Sends a request until it succeeds, is refused, is lost or meets its deadline, and records every
+    /// attempt.
     ///
     /// Dropping the future cancels the request.
     pub async fn execute(
@@ -72,7 +73,8 @@ impl TransportPipeline {
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
         loop {
-            // Recorded before it is made: a request that is dropped on the way was tried, and perhaps charged.
+            // Recorded before it is made: a request that is dropped on the way was tried, and perhaps
+            // charged.
             let attempt = diagnostics.begin(RequestDiagnostics::new(
                 execution_context,
                 request.region.clone(),
@@ -109,6 +111,7 @@ impl TransportPipeline {
                     if !delay.is_zero() {
                         tokio::time::sleep(delay).await;
                     }
+                    // A throttled request may use the same connection: it works.
                     avoided_shard = failed_shard.filter(|_| on_another_shard);
                     state = new_state;
                     execution_context = ExecutionContext::Retry;

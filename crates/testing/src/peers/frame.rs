@@ -11,7 +11,8 @@ use fluke_hpack::Decoder;
 use fluke_hpack::encoder::encode_integer;
 use h2::Reason;
 
-/// The size of frame that everybody must accept, and that no peer here goes beyond or allows.
+/// SETTINGS_MAX_FRAME_SIZE as it begins (RFC 9113, section 6.5.2): everybody must accept it, and no peer here
+/// goes beyond it or allows more.
 pub(crate) const MAX_FRAME_SIZE: usize = 16_384;
 
 /// A header block longer than this is no test's intention.
@@ -19,6 +20,7 @@ const MAX_HEADER_BLOCK: usize = 1024 * 1024;
 
 const FRAME_HEADER_SIZE: usize = 9;
 
+// Frame types (RFC 9113, section 6).
 const DATA: u8 = 0x0;
 const HEADERS: u8 = 0x1;
 const RST_STREAM: u8 = 0x3;
@@ -28,6 +30,7 @@ const GOAWAY: u8 = 0x7;
 const WINDOW_UPDATE: u8 = 0x8;
 const CONTINUATION: u8 = 0x9;
 
+// Flags. ACK and END_STREAM share a bit: which one it is depends on the type of the frame.
 const ACK: u8 = 0x1;
 const END_STREAM: u8 = 0x1;
 const END_HEADERS: u8 = 0x4;
@@ -125,6 +128,7 @@ impl PeerSettings {
 
     fn write(mut self) -> BytesMut {
         let mut payload = BytesMut::new();
+        // The identifiers of section 6.5.2 are one after another.
         for identifier in 1..=6 {
             if let Some(&mut Some(value)) = self.slot(identifier) {
                 payload.put_u16(identifier);
@@ -204,6 +208,7 @@ impl FrameReader {
                 (CONTINUATION, Some(open)) if open.stream == raw.stream => {
                     self.continue_headers(&raw)?
                 }
+                // Section 6.10: CONTINUATION follows its own HEADERS, and nothing may come in between.
                 (CONTINUATION, _) => return Err(violation("a CONTINUATION of nothing")),
                 (_, Some(_)) => return Err(violation("a frame within a header block")),
                 (HEADERS, None) => self.begin_headers(&raw)?,
@@ -219,6 +224,7 @@ impl FrameReader {
     fn begin_headers(&mut self, raw: &RawFrame) -> io::Result<Option<Frame>> {
         let mut fragment = without_padding(raw)?;
         if raw.flags & PRIORITY != 0 {
+            // Section 6.2: a deprecated priority of five bytes comes before the field block.
             expect(fragment.len() >= 5, "HEADERS too short for its priority")?;
             fragment.advance(5);
         }
@@ -243,6 +249,7 @@ impl FrameReader {
         let Some(HeaderBlock { stream, end, block }) = self.unfinished.take() else {
             return Ok(None);
         };
+        // Decoded also if nobody wants the fields: HPACK's dynamic table is shared by all of the connection.
         let decoded = self.decoder.decode(&block);
         let decoded = decoded.map_err(|error| violation(&format!("bad HPACK: {error:?}")))?;
         let fields = decoded.into_iter().map(|(name, value)| (text(name), text(value))).collect();
@@ -265,6 +272,7 @@ fn take_raw(incoming: &mut BytesMut) -> io::Result<Option<RawFrame>> {
     };
     let size = usize::try_from(header.get_uint(3)).expect("three bytes fit");
     let (kind, flags) = (header.get_u8(), header.get_u8());
+    // Section 4.1: the highest bit is reserved and ignored.
     let stream = header.get_u32() & 0x7fff_ffff;
     expect(size <= MAX_FRAME_SIZE, "a frame larger than allowed")?;
     if incoming.len() < FRAME_HEADER_SIZE + size {
@@ -278,6 +286,7 @@ fn understand(raw: RawFrame) -> io::Result<Frame> {
     let RawFrame { kind, flags, stream, .. } = raw;
     let mut payload = without_padding(&raw)?;
     let acknowledges = flags & ACK != 0;
+    // A shorter frame would be a connection error of type FRAME_SIZE_ERROR (section 4.2).
     let least = match kind {
         RST_STREAM | WINDOW_UPDATE => 4,
         PING | GOAWAY => 8,
@@ -322,7 +331,8 @@ fn write_frame(out: &mut BytesMut, kind: u8, flags: u8, stream: u32, payload: &[
 fn write_headers(out: &mut BytesMut, stream: u32, fields: &[(String, String)], end: bool) {
     let mut block = Vec::new();
     for (name, value) in fields {
-        block.push(0); // A literal without indexing, whose name is a literal too.
+        // RFC 7541, section 6.2.2: a literal without indexing, whose name is a literal too.
+        block.push(0);
         for text in [name, value] {
             block.extend(encode_integer(text.len(), 7));
             block.extend(text.as_bytes());

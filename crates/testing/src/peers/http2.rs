@@ -18,7 +18,7 @@ use super::wire::Buffers;
 
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What both sides may send before anything is said about it.
+/// The flow-control window that both sides begin with (RFC 9113, section 6.9.2).
 const DEFAULT_WINDOW: i64 = 65_535;
 
 /// The state of one connection.
@@ -76,6 +76,7 @@ impl Http2Session {
     pub(crate) fn receive(&mut self) -> io::Result<Option<Frame>> {
         if !self.introduced {
             let seen = self.buffers.incoming.len().min(PREFACE.len());
+            // As far as it has come: a client of HTTP/1.1 is found out by its first bytes.
             expect(self.buffers.incoming[..seen] == PREFACE[..seen], "not the preface of HTTP/2")?;
             if seen < PREFACE.len() {
                 return Ok(None);
@@ -169,6 +170,7 @@ impl Http2Session {
         fields: &[(String, String)],
         end: bool,
     ) -> io::Result<()> {
+        // Numbers only rise (section 5.1.1): HEADERS of an older stream are its trailers.
         if stream > self.last_stream {
             expect(stream % 2 == 1, "a client's stream with an even number")?;
             self.last_stream = stream;
@@ -185,6 +187,7 @@ impl Http2Session {
     fn on_data(&mut self, stream: u32, bytes: &Bytes, end: bool) {
         if self.gives_credit && !bytes.is_empty() {
             let increment = u32::try_from(bytes.len()).expect("a frame is small");
+            // The connection has a window of its own (section 5.2.1), also for streams that are gone.
             self.send(&Frame::WindowUpdate { stream: 0, increment });
             if self.streams.contains_key(&stream) && !end {
                 self.send(&Frame::WindowUpdate { stream, increment });
@@ -200,6 +203,8 @@ impl Http2Session {
 
     fn on_settings(&mut self, settings: &PeerSettings) {
         if let Some(window) = settings.initial_window_size.map(i64::from) {
+            // Section 6.9.2: a new initial size applies to open streams by the difference, which can make
+            // their windows negative.
             let wider = window - self.initial_window;
             self.initial_window = window;
             self.streams.values_mut().for_each(|stream| stream.window += wider);
@@ -225,6 +230,7 @@ impl Http2Session {
 
     fn send_what_fits(&mut self, stream: u32) {
         while let Some(open) = self.streams.get_mut(&stream) {
+            // A negative window is no room.
             let room = usize::try_from(self.window.min(open.window)).unwrap_or(0);
             let size = open.unsent.len().min(room).min(MAX_FRAME_SIZE);
             let bytes = open.unsent.split_to(size).freeze();

@@ -147,6 +147,7 @@ impl Endpoint {
 
     /// Does the TLS handshake, if there is to be one.
     pub(super) async fn secure(&self, tcp: TcpStream) -> io::Result<PeerStream> {
+        // Tests count frames and time: Nagle's algorithm would hold small ones back.
         tcp.set_nodelay(true)?;
         match &self.tls {
             None => Ok(PeerStream::Plain(tcp)),
@@ -161,6 +162,7 @@ impl Endpoint {
 /// Listens on a free port of loopback.
 fn listener(receive_buffer: Option<u32>) -> TcpListener {
     let socket = TcpSocket::new_v4().unwrap();
+    // Before `listen`: accepted sockets inherit it, and the TCP window is announced with the SYN.
     if let Some(bytes) = receive_buffer {
         socket.set_recv_buffer_size(bytes).unwrap();
     }

@@ -1,4 +1,4 @@
-//! What a peer has seen, for a test to wait on and to judge.
+//! What a peer has seen, for a test to wait on and to assert on.
 //!
 //! Only the newest state is there to be waited on. So a condition is either one that stays true
 //! until the test acts (so many streams are open, and all are held) or one over what only grows.

@@ -63,6 +63,7 @@ impl ServedConnection {
             if let Some(ending) = self.ending {
                 break ending;
             }
+            // Unbiased: `exchange` loses nothing when it is dropped, and commands come one at a time.
             tokio::select! {
                 moved = wire.exchange(self.conversation.buffers()) => self.note_traffic(moved),
                 Some(command) = commands.recv() => self.obey(command, &mut wire),

@@ -68,6 +68,7 @@ impl FullListener {
     pub async fn start() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind((Ipv4Addr::LOCALHOST, 0).into()).unwrap();
+        // Linux takes one or two more than the backlog says; the loop below finds out.
         let listener = socket.listen(1).unwrap();
         let address = listener.local_addr().unwrap();
         let mut fillers = Vec::new();

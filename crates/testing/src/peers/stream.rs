@@ -37,6 +37,7 @@ impl PeerStream {
             Self::Tls(tls) => tls.get_ref().0,
         };
         // Fails only when the client reset the connection first: then there is nothing left to do.
+        // SO_LINGER of zero turns the close into RST.
         let _ = tcp.set_zero_linger();
     }
 }

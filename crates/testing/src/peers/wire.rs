@@ -51,6 +51,7 @@ impl Wire {
         let Buffers { incoming, outgoing } = buffers;
         let writing = *unflushed || !outgoing.is_empty();
         incoming.reserve(READ_SIZE);
+        // Unbiased, so that neither direction starves the other.
         tokio::select! {
             read = reader.read_buf(incoming), if *reading => {
                 Ok(if read? == 0 { Traffic::Ended } else { Traffic::Moved })

@@ -105,6 +105,7 @@ impl<'a> EnvironmentReader<'a> {
             match &found {
                 None => found = Some((variable, value)),
                 Some((_, first)) if *first == value => {}
+                // Which of two should win is not ours to guess.
                 Some((other, _)) => self.disagreement(variable, other),
             }
         }

@@ -51,6 +51,7 @@ pub const fn same_layers(one: &[Layer], other: &[Layer]) -> bool {
     if one.len() != other.len() {
         return false;
     }
+    // Loops and comparisons by trait are not `const` yet: a counter and the discriminants do.
     let mut index = 0;
     while index < one.len() {
         if one[index] as u8 != other[index] as u8 {

@@ -134,6 +134,7 @@ enum Unit {
 
 impl Unit {
     fn of_variable(variable: &str) -> Option<Self> {
+        // Names end in `_MS`, `_SECS`, `_IN_SECONDS`, `_IN_MINUTES`: the last word is the unit.
         let last = variable.rsplit('_').next()?;
         match last {
             "MS" | "MILLIS" | "MILLISECONDS" => Some(Self::Milliseconds),
@@ -187,6 +188,7 @@ fn amount(number: &str, unit: Unit) -> Option<Duration> {
 }
 
 fn with_suffix(text: &str) -> Option<Duration> {
+    // A number without a suffix ends here: without a unit in the variable's name it means nothing.
     let end = text.find(|character: char| character.is_ascii_alphabetic())?;
     let (number, suffix) = text.split_at(end);
     let unit = match suffix.to_ascii_lowercase().as_str() {
@@ -223,6 +225,7 @@ fn components(mut text: &str, units: &[(char, f64)]) -> Option<Duration> {
         let end = text.find(|character: char| character.is_ascii_alphabetic())?;
         let (number, rest) = text.split_at(end);
         let designator = rest.chars().next()?;
+        // The iterator goes on from the unit found last: out of order, or twice, is not found.
         let (_, seconds) = units.find(|(unit, _)| *unit == designator)?;
         let value: f64 = is_bare_number(number).then(|| number.parse().ok()).flatten()?;
         total = total.checked_add(Duration::try_from_secs_f64(value * seconds).ok()?)?;

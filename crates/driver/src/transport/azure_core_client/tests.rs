@@ -180,7 +180,7 @@ fn headers_of_the_same_name_are_joined() {
     assert_eq!(request.headers().get_optional_str(&name), Some("1, 2"));
 }
 
-/// An answer's body that arrives in pieces.
+/// A response's body that arrives in pieces.
 struct Pieces(VecDeque<&'static [u8]>);
 
 impl Stream for Pieces {

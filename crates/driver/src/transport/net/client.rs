@@ -136,6 +136,7 @@ impl HttpClient for NetClient {
     }
 
     fn close(&self) {
+        // First: a connection that is being made must not be handed out after this.
         self.closed.cancel();
         match self.connection.get() {
             Some(ClientConnection::Http1(pool)) => pool.close(),

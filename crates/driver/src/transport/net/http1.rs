@@ -70,7 +70,7 @@ impl Http1Pool {
         self.end.cancel();
     }
 
-    /// Sends a request and waits for its whole answer.
+    /// Sends a request and waits for its whole response.
     pub(super) async fn execute(
         &self,
         request: HttpRequest,
@@ -225,6 +225,7 @@ impl Http1Pool {
     }
 
     fn loss_kind(&self) -> HttpErrorKind {
+        // Acquire: pairs with the Release in `close`.
         match self.is_evicted.load(Ordering::Acquire) {
             true => HttpErrorKind::Evicted,
             false => HttpErrorKind::ConnectionLost,

@@ -123,7 +123,7 @@ impl Http2Connection {
         self.task.abort();
     }
 
-    /// Sends a request and waits for its whole answer.
+    /// Sends a request and waits for its whole response.
     pub(super) async fn execute(
         &self,
         request: HttpRequest,
@@ -160,7 +160,7 @@ impl Http2Connection {
         Ok(http::Response::from_parts(head, body))
     }
 
-    /// Reads an answer's body; one that arrives in one piece is not copied.
+    /// Reads a response's body; one that arrives in one piece is not copied.
     async fn read_body(
         &self,
         headers: &HeaderMap,
@@ -300,7 +300,7 @@ impl GoAwayProbe {
     }
 }
 
-/// When to ping, and how long to wait for the answer.
+/// When to ping, and how long to wait for the acknowledgement.
 struct KeepAlive {
     interval: Duration,
     timeout: Duration,
@@ -351,7 +351,7 @@ async fn drive(
     state.mark_going_away();
 }
 
-/// Pings at the interval; returns when an answer does not come in time.
+/// Pings at the interval; returns when an acknowledgement does not come in time.
 async fn missing_pong(pings: Option<PingPong>, keep_alive: KeepAlive) {
     // h2 hands it out once per connection, to us.
     let Some(mut pings) = pings else { return std::future::pending().await };

@@ -42,6 +42,7 @@ pub(super) fn client_config(config: &HttpClientConfig) -> Result<Arc<ClientConfi
     tls.alpn_protocols = match config.versions {
         HttpVersions::Negotiate => vec![HTTP2.to_vec(), HTTP1.to_vec()],
         HttpVersions::Http1Only => vec![HTTP1.to_vec()],
+        // Prior knowledge does not exempt TLS from ALPN (RFC 9113, section 3.2).
         HttpVersions::Http2PriorKnowledge => vec![HTTP2.to_vec()],
     };
     Ok(Arc::new(tls))
@@ -82,6 +83,7 @@ pub(super) fn chose_http2(alpn: Option<&[u8]>) -> bool {
 /// A handshake that failed, with what to do about it where that is known.
 pub(super) fn refused(endpoint: &Endpoint, error: std::io::Error) -> HttpError {
     use rustls::CertificateError::{NotValidForName, NotValidForNameContext};
+    // tokio-rustls wraps the TLS error in an I/O error.
     let cause = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     let sentence = match cause {
         Some(rustls::Error::InvalidCertificate(

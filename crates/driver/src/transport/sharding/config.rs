@@ -32,7 +32,7 @@ impl From<ShardingOptionsView<'_>> for ShardingConfig {
         Self {
             max_streams_per_client: options.max_streams_per_client().get(),
             max_clients_per_endpoint,
-            // The maximum wins over a minimum above it: it bounds what the machine and the service are asked for.
+            // The maximum wins over a minimum above it: it bounds what the service is asked for.
             min_clients_per_endpoint: options
                 .min_clients_per_endpoint()
                 .get()

@@ -29,6 +29,7 @@ impl LoadSpread {
     /// The spread after another interval with this many requests.
     pub(super) fn observe(&self, requests: u64) -> Self {
         let mut next = self.clone();
+        // A ring buffer: the oldest interval is overwritten.
         next.requests[next.seen % WINDOW] = requests;
         next.seen += 1;
         next.ratio = next.base + (1.0 - next.base) * next.variation().min(1.0);
@@ -49,6 +50,7 @@ impl LoadSpread {
         }
         let samples = self.requests[..seen].iter().map(|count| *count as f64);
         let mean = samples.clone().sum::<f64>() / seen as f64;
+        // No load is a steady load; the ratio below would be NaN.
         if mean == 0.0 {
             return 0.0;
         }

@@ -45,6 +45,7 @@ pub(super) fn select_shard(
     load_spread_ratio: f64,
     may_grow: bool,
 ) -> Selection {
+    // One pass without an allocation: this runs for every request.
     let active_size = active_set_size(shards.len(), load_spread_ratio);
     let mut seen_ready = 0;
     let mut active: Option<(usize, u32)> = None;
@@ -60,6 +61,8 @@ pub(super) fn select_shard(
         } else if !shard.is_ready {
             connecting = connecting.or(shard.has_room().then_some(index));
         } else {
+            // By age, not by load: sorted by load the emptiest shards would be the active set, and none
+            // would ever become idle.
             seen_ready += 1;
             if seen_ready <= active_size {
                 keep_least_loaded(&mut active, index, &shard);

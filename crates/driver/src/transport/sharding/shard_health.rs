@@ -12,13 +12,13 @@ use super::ShardingConfig;
 pub struct ShardStats {
     /// Requests on it now.
     pub inflight: u32,
-    /// The last answer; for one that never had any, the moment it was made.
+    /// The last response; for one that never had any, the moment it was made.
     pub last_success: Duration,
     /// When the last request began.
     pub last_request: Duration,
     /// Since when it has never been without a request.
     pub busy_since: Duration,
-    /// Failures since the last answer.
+    /// Failures since the last response.
     pub consecutive_failures: u32,
     /// Requests in all.
     pub total_requests: u64,
@@ -65,7 +65,7 @@ impl EvictionReason {
 
 /// Checks a shard; the first check that applies decides.
 ///
-/// A hang is counted from the later of the last answer and the moment since which the shard has been
+/// A hang is counted from the later of the last response and the moment since which the shard has been
 /// busy: one that was idle for an hour and got a request a second ago does not hang.
 #[must_use]
 pub fn check_shard_health(
@@ -75,6 +75,7 @@ pub fn check_shard_health(
     now: Duration,
 ) -> ShardHealthStatus {
     let since_success = now.saturating_sub(shard.last_success);
+    // A shard that never had a request carries its creation as its last success, which proves nothing.
     if since_success < config.recent_success_window && shard.total_requests > 0 {
         return ShardHealthStatus::Healthy;
     }
@@ -82,6 +83,8 @@ pub fn check_shard_health(
     if shard.inflight > 0 && now.saturating_sub(silent_since) > config.read_hang_threshold {
         return ShardHealthStatus::Unhealthy { reason: EvictionReason::ReadHang };
     }
+    // Only beside a healthier peer: if all fail, the endpoint is at fault, and new connections would
+    // fail too.
     if shard.consecutive_failures >= config.consecutive_failure_threshold
         && since_success > config.eviction_grace_period
         && peers.into_iter().any(|peer| is_healthier(&peer, shard))

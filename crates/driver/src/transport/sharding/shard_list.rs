@@ -88,6 +88,7 @@ impl ShardList {
 
     fn take_slot(&self) -> bool {
         let below = |slots: u32| (slots < self.max).then_some(slots + 1);
+        // One read-modify-write, so that two threads cannot take the last slot. Acquire: see `remove`.
         self.slots.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
     }
 }

@@ -135,6 +135,7 @@ impl EndpointShardPool {
         diagnostics.shard = Some(shard.id());
         self.load.record();
         shard.record_start(reservation.in_use(), self.age());
+        // Armed across the await: if the caller drops this future, only a destructor still runs.
         let mut cut_off = CutOff { shard, deadline: terms.deadline, is_armed: true };
         let outcome = shard.client().execute(request, diagnostics).await;
         cut_off.is_armed = false;
@@ -237,6 +238,7 @@ impl EndpointShardPool {
     }
 
     pub(super) fn is_closed(&self) -> bool {
+        // Acquire: see `mark_closed`.
         self.is_closed.load(Ordering::Acquire)
     }
 }

@@ -105,6 +105,7 @@ impl<W> WaitQueue<W> {
     }
 
     fn release_slot(&self) {
+        // Release: pairs with the Acquire in `reserve_slot`.
         self.slots.fetch_sub(1, Ordering::AcqRel);
     }
 
