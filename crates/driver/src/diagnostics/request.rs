@@ -129,6 +129,7 @@ impl RequestDiagnostics {
         let headers = self.time_of(RequestEventKind::ResponseHeadersReceived)?;
         // A request whose first connection turned out to be closed is sent a second time.
         let sent = |event: &&RequestEvent| event.kind == RequestEventKind::RequestSent;
+        // The latest one before the headers is the one that they answer.
         let sent = self.events.iter().rev().filter(sent).find(|event| event.at <= headers)?;
         Some(headers - sent.at)
     }

@@ -21,6 +21,7 @@ pub fn decide<'a>(
     now: Instant,
     random: u64,
 ) -> Option<&'a Arc<FaultInjectionRule>> {
+    // Seeded by the request: the same number draws the same, whatever other requests did.
     let mut draws = fastrand::Rng::with_seed(random);
     rules.iter().find(|rule| rule.applies(view, now) && rule.is_drawn(&mut draws))
 }
@@ -144,6 +145,7 @@ impl FaultInjectionRule {
     }
 
     fn is_drawn(&self, draws: &mut fastrand::Rng) -> bool {
+        // Certain rules draw nothing, so adding one does not change the draws of the others.
         self.probability.value() >= 1.0 || draws.f64() < self.probability.value()
     }
 

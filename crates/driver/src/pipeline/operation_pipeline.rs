@@ -94,6 +94,7 @@ fn finish(
         Ok(response) | Err((_, Some(response))) => Some(response.status),
         Err((_, None)) => diagnostics.attempts().last().and_then(|attempt| attempt.status),
     };
+    // Any attempt counts: an earlier one may have been applied although the last was not sent.
     let was_sent = diagnostics.attempts().iter().any(|it| !it.request_sent.is_safe_to_resend());
     let diagnostics = diagnostics.complete(status, now);
     let respond = |response: TransportResponse, diagnostics| CosmosResponse {

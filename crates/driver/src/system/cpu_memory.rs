@@ -145,6 +145,7 @@ impl MachineHistory {
 
     /// These readings and a newer one; the oldest goes when there are too many.
     fn with(&self, newest: MachineReading) -> Self {
+        // The oldest readings go, so that the list stays inline and bounded.
         let surplus = (self.0.len() + 1).saturating_sub(HISTORY_LIMIT);
         let kept = self.0.iter().skip(surplus).copied();
         Self(kept.chain(std::iter::once(newest)).collect())
@@ -240,6 +241,7 @@ impl Machine {
 
     fn process_memory(&mut self) -> Option<u64> {
         let own = sysinfo::get_current_pid().ok()?;
+        // A refresh of everything would walk all processes and their threads.
         let only_memory = ProcessRefreshKind::nothing().with_memory().without_tasks();
         self.system.refresh_processes_specifics(ProcessesToUpdate::Some(&[own]), true, only_memory);
         Some(self.system.process(own)?.memory())

@@ -125,6 +125,7 @@ impl AdaptiveTransport {
     }
 
     fn endpoint_pool(&self, endpoint: &Endpoint) -> Arc<EndpointPool> {
+        // Read before `rcu`: the map is copied only when an endpoint is new.
         if let Some(entry) = self.endpoints.load().get(endpoint) {
             return Arc::clone(entry);
         }
@@ -178,11 +179,13 @@ impl AdaptiveTransport {
         if let Some(client) = connected {
             new.adopt(client);
         }
+        // Compare-and-swap: many requests meet the change at once, and one of them replaces the pool.
         let found = entry.pool.compare_and_swap(old, Arc::clone(&new));
         if !Arc::ptr_eq(&found, old) {
             return; // Another thread has replaced it.
         }
         tracing::info!(endpoint = %entry.endpoint, ?kind, "endpoint switched its version of HTTP");
+        // After the swap: new requests go to the new pool, and waiters of the old one are sent again there.
         old.close();
     }
 }

@@ -37,6 +37,7 @@ impl Credential {
     ///
     /// The token cannot be sent as a header.
     pub fn resource_token(token: &str) -> Result<Self, sidereal_protocol::Error> {
+        // The service hands out the whole header text; callers also keep the signature alone.
         let signature = token.rsplit_once("sig=").map_or(token, |(_, signature)| signature);
         let signature = Secret::new(signature);
         // Checked here, where the caller can do something about it.
@@ -129,6 +130,7 @@ impl AuthorizationPolicy {
                 &context.signed_link,
                 date.signed.as_lower(),
             ))),
+            // Shares its bytes: a clone copies no text.
             Kind::Fixed(value) => Ok(value.clone()),
             Kind::Tokens(cache) => cache.header(now).await,
         }
@@ -246,7 +248,7 @@ impl Drop for RenewalGuard<'_> {
     }
 }
 
-/// Why a source gave no token.
+/// Why a source gave no token. A type of its own, because a boxed error is no `Error` itself.
 #[derive(Debug)]
 struct SourceFailure(Box<dyn std::error::Error + Send + Sync>);
 

@@ -66,6 +66,7 @@ impl AzureCoreHttpClient {
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
         let request = azure_request(request)?;
+        // Checked before the hand-over: after it a request can only be *maybe sent*.
         if self.closed.is_cancelled() {
             return Err(evicted(RequestSentStatus::NotSent));
         }
@@ -178,6 +179,7 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
         if only.len() + joined.len() + piece.len() > limit {
             return Err(too_long(limit));
         }
+        // Copied only from the second piece on: most responses are one piece.
         if only.is_empty() && joined.is_empty() {
             only = piece;
         } else {

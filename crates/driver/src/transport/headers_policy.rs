@@ -72,6 +72,7 @@ impl CosmosHeadersPolicy {
         headers.insert(names::ACTIVITY_ID, uuid_header(activity_id));
         headers.insert(names::SDK_SUPPORTED_CAPABILITIES, CAPABILITIES);
         headers.insert(names::NO_RETRY_449, NO_RETRY_449);
+        // Last, so that they win: a query brings its own content type.
         for (name, value) in own {
             headers.insert(name, value.clone());
         }
@@ -128,6 +129,7 @@ fn user_agent(extra: &[&str]) -> HeaderValue {
     );
     for addition in extra.iter().filter(|text| !text.is_empty()) {
         text.push(' ');
+        // Anything else is dropped: a line break in a name must not become a header (header injection).
         text.extend(addition.chars().filter(|c| c.is_ascii_graphic() || *c == ' '));
     }
     text.truncate(MAX_USER_AGENT_BYTES); // All of it is ASCII, so any byte is a character boundary.

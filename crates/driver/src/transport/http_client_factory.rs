@@ -77,6 +77,7 @@ impl HttpClientConfig {
                 true => HttpVersions::Negotiate,
                 false => HttpVersions::Http1Only,
             },
+            // Our own limit until the peer's SETTINGS arrive; it is below the service's.
             initial_max_streams: options.sharding().max_streams_per_client().get(),
             tcp_keepalive_interval: client.tcp_keepalive_interval(),
             http2_keep_alive_interval: client.http2_keep_alive_interval(),

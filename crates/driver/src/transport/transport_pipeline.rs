@@ -108,6 +108,7 @@ impl TransportPipeline {
                     if with_new_credential {
                         self.auth_policy.invalidate(authorization.as_ref());
                     }
+                    // A sleep of zero would still go through the timer wheel and yield.
                     if !delay.is_zero() {
                         tokio::time::sleep(delay).await;
                     }
@@ -158,6 +159,7 @@ impl TransportPipeline {
         attempt: &mut RequestDiagnostics,
         authorization: &mut Option<HeaderValue>,
     ) -> Result<HttpResponse, HttpError> {
+        // One reading for the date header and for the token's expiry, so that they cannot disagree.
         let now = SystemTime::now();
         let date = self.headers_policy.date(now);
         let header =
@@ -194,6 +196,7 @@ fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> Transpo
     attempt.charge = told.request_charge();
     attempt.server_duration = told.request_duration();
     let response = TransportResponse { status, headers: head.headers, body };
+    // 304 is what `If-None-Match` asked for, not a failure.
     match status.is_success() || status.is_not_modified() {
         true => TransportOutcome::Success(response),
         false => TransportOutcome::HttpError(response),

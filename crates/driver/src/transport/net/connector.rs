@@ -51,6 +51,7 @@ impl Connector {
             };
             return Ok((Either::Left(stream), protocol));
         }
+        // The error of a bad configuration, told here where a request can carry it.
         let tls = TlsConnector::from(self.tls.clone()?);
         let name = tls::server_name(&self.endpoint)?;
         let stream =
@@ -58,6 +59,7 @@ impl Connector {
         let chosen = tls::chose_http2(stream.get_ref().1.alpn_protocol());
         let protocol = match self.config.versions {
             HttpVersions::Http2PriorKnowledge => HttpProtocol::Http2,
+            // A peer that chose nothing speaks HTTP/1.1: ALPN is optional for it (RFC 7301).
             HttpVersions::Negotiate if chosen => HttpProtocol::Http2,
             HttpVersions::Negotiate | HttpVersions::Http1Only => HttpProtocol::Http1,
         };
