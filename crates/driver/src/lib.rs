@@ -5,6 +5,14 @@
 //! What is here: [`options`], every setting of the driver, declared once per setting and resolved
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
 //! one endpoint; and [`diagnostics`], which tell what happened to it.
+//!
+//! # Features
+//!
+//! - `azure-core`: any `HttpClient` of the Azure SDK below sharding.
+//! - `entra`: credentials of Entra ID from the Azure SDK.
+//! - `fault_injection`: faults on command between sharding and the HTTP client.
+//! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
+//!   in it.
 
 #![cfg_attr(
     test,
@@ -42,7 +50,7 @@ pub use response::CosmosResponse;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, RuntimeError};
 pub use sidereal_macros::CosmosOptions;
 
-/// Faults on command are there only if asked for.
+/// Fault injection is compiled only under its feature.
 ///
 /// ```compile_fail
 /// use sidereal_driver::fault_injection::FaultInjectionRule;

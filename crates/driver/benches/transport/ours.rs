@@ -10,7 +10,8 @@ use sidereal_driver::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use sidereal_driver::options::{
     AvailabilityOptions, CosmosClientOptions, OptionLayers, ShardingOptions,
 };
-use sidereal_driver::system::internals::{BackgroundTaskManager, CpuMemoryMonitor};
+use sidereal_driver::system::CpuMemoryMonitor;
+use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::transport::internals::{
     AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, PoolContext,
     ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,

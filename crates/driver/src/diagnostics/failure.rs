@@ -1,4 +1,4 @@
-//! What is told of an error: enough to understand it, nothing that it may quote.
+//! The text of an error in diagnostics: enough to understand it, nothing secret that it may quote.
 
 use std::borrow::Cow;
 use std::error::Error;
@@ -8,7 +8,7 @@ use crate::transport::HttpError;
 
 /// The error's own sentence and its innermost cause of a known kind, such as "connection refused".
 ///
-/// Text of any other cause is left to those who look at the error itself: a library may quote a header,
+/// Text of any other cause is left to the error itself: a library may quote a header,
 /// an address with a password or a piece of a body.
 pub(super) fn failure_text(error: &HttpError) -> Cow<'static, str> {
     let mut known = None;

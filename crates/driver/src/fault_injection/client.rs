@@ -1,4 +1,4 @@
-//! A client that can be told to fail.
+//! A client that faults are injected into.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -43,7 +43,7 @@ impl FaultInjectionResult {
         Self::Error { kind: HttpErrorKind::Connect, delivery: Delivery::NotSent }
     }
 
-    /// The connection ends and the request with it: the service never saw it, and nobody can tell.
+    /// The connection ends and the request with it: the service never saw it, and the error cannot tell.
     #[must_use]
     pub fn request_lost() -> Self {
         Self::Error { kind: HttpErrorKind::ConnectionLost, delivery: Delivery::LostOnTheWay }

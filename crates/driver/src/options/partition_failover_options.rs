@@ -31,7 +31,7 @@ pub struct PartitionFailoverOptions {
     )]
     pub partition_unavailability_duration: Option<Duration>,
 
-    /// How often entries that nobody asks for are swept.
+    /// How often stale entries are swept.
     #[option(
         env = "AZURE_COSMOS_PPCB_STALE_PARTITION_UNAVAILABILITY_REFRESH_INTERVAL_IN_SECONDS",
         default = Duration::from_secs(300)

@@ -65,7 +65,7 @@ impl CpuMemoryMonitor {
         self.0.load_full()
     }
 
-    /// The load for those who need nothing else.
+    /// The load alone, for health checks.
     #[must_use]
     pub fn load(&self) -> CpuLoad {
         let monitor = self.clone();

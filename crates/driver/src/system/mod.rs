@@ -7,7 +7,6 @@ pub mod internals;
 mod task_names;
 mod tasks;
 
-pub(crate) use cpu_memory::{CpuLoad, CpuMemoryMonitor};
-pub use cpu_memory::{MachineHistory, MachineReading};
+pub use cpu_memory::{CpuLoad, CpuMemoryMonitor, MachineHistory, MachineReading};
 pub use tasks::ShutdownOutcome;
 pub(crate) use tasks::{BackgroundTaskManager, TaskSpawner};

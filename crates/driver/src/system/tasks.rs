@@ -58,7 +58,7 @@ impl BackgroundTaskManager {
         self.0.spawn(name, task)
     }
 
-    /// A handle for those who start tasks without owning them.
+    /// A handle for code that starts tasks without owning them.
     #[must_use]
     pub fn spawner(&self) -> TaskSpawner {
         self.0.clone()

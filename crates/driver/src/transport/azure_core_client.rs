@@ -1,5 +1,4 @@
-//! Clients of the Azure SDK behind the seam: whoever has one with its own proxies, certificates or
-//! telemetry brings it along.
+//! Clients of the Azure SDK behind the seam, with proxies, certificates and telemetry of their own.
 //!
 //! Such a client does not expose its connections. So it reports no protocol and no stream limit, and how far
 //! a failed request got is not known: every error after the hand-over is *maybe sent*.

@@ -190,11 +190,11 @@ impl TransportPipeline {
 fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
     attempt.record(RequestEventKind::ResponseBodyReceived);
     let (head, body) = response.into_parts();
-    let told = ResponseHeaders::new(&head.headers);
-    let status = told.status(head.status);
+    let reported = ResponseHeaders::new(&head.headers);
+    let status = reported.status(head.status);
     attempt.status = Some(status);
-    attempt.charge = told.request_charge();
-    attempt.server_duration = told.request_duration();
+    attempt.charge = reported.request_charge();
+    attempt.server_duration = reported.request_duration();
     let response = TransportResponse { status, headers: head.headers, body };
     // 304 is what `If-None-Match` asked for, not a failure.
     match status.is_success() || status.is_not_modified() {

@@ -25,7 +25,7 @@ const DEFAULT_WINDOW: i64 = 65_535;
 pub(crate) struct Http2Session {
     pub(crate) buffers: Buffers,
     reader: FrameReader,
-    introduced: bool,
+    preface_seen: bool,
     streams: BTreeMap<u32, Stream>,
     last_stream: u32,
     /// How much DATA the client takes, on the connection and on a new stream.
@@ -61,7 +61,7 @@ impl Http2Session {
         Self {
             buffers: Buffers::default(),
             reader: FrameReader::new(),
-            introduced: false,
+            preface_seen: false,
             streams: BTreeMap::new(),
             last_stream: 0,
             window: DEFAULT_WINDOW,
@@ -74,7 +74,7 @@ impl Http2Session {
 
     /// The client's next frame, if it is there. What it calls for by itself is on its way already.
     pub(crate) fn receive(&mut self) -> io::Result<Option<Frame>> {
-        if !self.introduced {
+        if !self.preface_seen {
             let seen = self.buffers.incoming.len().min(PREFACE.len());
             // As far as it has come: a client of HTTP/1.1 is found out by its first bytes.
             expect(self.buffers.incoming[..seen] == PREFACE[..seen], "not the preface of HTTP/2")?;
@@ -82,7 +82,7 @@ impl Http2Session {
                 return Ok(None);
             }
             self.buffers.incoming.advance(PREFACE.len());
-            self.introduced = true;
+            self.preface_seen = true;
         }
         let frame = self.reader.next(&mut self.buffers.incoming)?;
         if let Some(frame) = &frame {

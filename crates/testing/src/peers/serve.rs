@@ -235,7 +235,7 @@ impl Shared {
     }
 
     /// Gives a connection its number; what is returned serves it to its end.
-    fn welcome(self: &Arc<Self>, tcp: TcpStream) -> impl Future<Output = ()> + use<> {
+    fn register(self: &Arc<Self>, tcp: TcpStream) -> impl Future<Output = ()> + use<> {
         let (sender, commands) = mpsc::unbounded_channel();
         self.commands.lock().unwrap().push(sender);
         let connection = self.record.change(|seen| {
@@ -255,7 +255,7 @@ async fn accept_all(listener: TcpListener, shared: Arc<Shared>) {
             () = &mut stop_accepting => break,
             accepted = listener.accept() => {
                 let (tcp, _) = accepted.unwrap();
-                connections.spawn(shared.welcome(tcp));
+                connections.spawn(shared.register(tcp));
             }
             Some(ended) = connections.join_next() => shared.note_end(ended),
         }

@@ -59,14 +59,14 @@ enum Ending {
 impl ServedConnection {
     async fn serve(&mut self, mut wire: Wire, commands: &mut UnboundedReceiver<Command>) {
         let ending = loop {
-            self.listen();
+            self.process_events();
             if let Some(ending) = self.ending {
                 break ending;
             }
             // Unbiased: `exchange` loses nothing when it is dropped, and commands come one at a time.
             tokio::select! {
                 moved = wire.exchange(self.conversation.buffers()) => self.note_traffic(moved),
-                Some(command) = commands.recv() => self.obey(command, &mut wire),
+                Some(command) = commands.recv() => self.run_command(command, &mut wire),
             }
         };
         self.note_end();
@@ -79,7 +79,7 @@ impl ServedConnection {
     }
 
     /// Deals with everything that has arrived.
-    fn listen(&mut self) {
+    fn process_events(&mut self) {
         while self.ending.is_none() {
             match self.conversation.next_event() {
                 Ok(Some(event)) => self.on(event),
@@ -127,7 +127,7 @@ impl ServedConnection {
         self.reply(ordinal, stream, reply);
     }
 
-    fn obey(&mut self, command: Command, wire: &mut Wire) {
+    fn run_command(&mut self, command: Command, wire: &mut Wire) {
         match command {
             Command::Reply { ordinal, stream, reply } => self.reply(ordinal, stream, reply),
             Command::Send(frame) => self.conversation.send_frame(&frame),

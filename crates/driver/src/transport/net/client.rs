@@ -41,7 +41,7 @@ impl NetClient {
         }
     }
 
-    /// The connection. Single-flight: the first caller makes it, those who come meanwhile wait for it.
+    /// The connection. Single-flight: the first caller makes it, later ones wait for it.
     async fn connection(&self) -> Result<&ClientConnection, HttpError> {
         // Unbiased: a client that is closed while it connects may end either way, and both are final.
         tokio::select! {

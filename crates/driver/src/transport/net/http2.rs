@@ -46,7 +46,7 @@ pub(super) struct Http2Connection {
     _unused: DropGuard,
 }
 
-/// What the task of the connection tells those who use it.
+/// What the task of the connection shares with the requests on it.
 struct State {
     endpoint: Endpoint,
     /// The streams that the peer allows now.
@@ -109,7 +109,7 @@ impl Http2Connection {
 
     /// The streams that the peer allows now.
     pub(super) fn limit(&self) -> StreamLimit {
-        // Acquire: pairs with the Release of whoever ended the connection or changed the limit.
+        // Acquire: pairs with the Release that ended the connection or changed the limit.
         match self.state.end.load(Ordering::Acquire) {
             end::OPEN => StreamLimit::Known(self.state.limit.load(Ordering::Acquire)),
             _ => StreamLimit::Closed,
@@ -249,21 +249,21 @@ impl State {
             _ => {}
         }
         // What the peer sent as a frame; h2 also makes such errors itself when it finds a violation.
-        let told = error.is_remote() && (error.is_go_away() || error.is_reset());
+        let is_from_peer = error.is_remote() && (error.is_go_away() || error.is_reset());
         match error.reason() {
-            Some(Reason::HTTP_1_1_REQUIRED) if told => {
+            Some(Reason::HTTP_1_1_REQUIRED) if is_from_peer => {
                 (HttpErrorKind::ProtocolChanged, true, "the peer requires HTTP/1.1")
             }
             // RFC 9113, section 8.7: REFUSED_STREAM guarantees that nothing was processed.
-            Some(Reason::REFUSED_STREAM) if told => {
+            Some(Reason::REFUSED_STREAM) if is_from_peer => {
                 (HttpErrorKind::StreamRefused, true, "the peer refused the stream")
             }
             // RFC 9113, section 6.8: h2 fails with GOAWAY only streams above the last one that the peer
             // processed, so none of them was.
-            _ if told && error.is_go_away() => {
+            _ if is_from_peer && error.is_go_away() => {
                 (HttpErrorKind::GoneAway, true, "the peer is closing the connection (GOAWAY)")
             }
-            _ if told => (HttpErrorKind::StreamReset, false, "the peer reset the stream"),
+            _ if is_from_peer => (HttpErrorKind::StreamReset, false, "the peer reset the stream"),
             _ if error.is_io() => (HttpErrorKind::ConnectionLost, false, "the connection was lost"),
             _ => (HttpErrorKind::Protocol, false, "the peer broke the rules of HTTP/2"),
         }

@@ -60,7 +60,7 @@ impl EndpointShardPool {
         self.shards().add(watched, self.age())
     }
 
-    /// Makes the connection of a shard, and tells those who wait for it.
+    /// Makes the connection of a shard, and wakes the requests that wait for it.
     async fn connect(self: &Arc<Self>, shard: &Arc<ClientShard>) {
         let cancelled = ConnectCancelled { pool: self, shard };
         let limit = self.connect_timeout() + CONNECT_SLACK;
@@ -85,7 +85,7 @@ impl EndpointShardPool {
     ) {
         match connected {
             Ok(Some(HttpProtocol::Http1)) if self.kind() == PoolKind::Sharded => {
-                // Kept before the waiters are told: they make the pool that takes it over.
+                // Kept before the waiters are woken: they make the pool that takes it over.
                 self.keep_http1_client(shard.client());
                 shard.mark_failed(self.protocol_changed("HTTP/1.1"));
                 self.remove(shard, Removal::HandedOver);
@@ -119,7 +119,8 @@ impl EndpointShardPool {
     }
 }
 
-/// Fails those who wait for a connection, should its task be aborted or panic before the outcome is known.
+/// Fails the requests that wait for a connection, should its task be aborted or panic before the outcome
+/// is known.
 struct ConnectCancelled<'a> {
     pool: &'a Arc<EndpointShardPool>,
     shard: &'a Arc<ClientShard>,

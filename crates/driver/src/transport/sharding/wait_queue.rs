@@ -1,7 +1,7 @@
 //! The requests that wait for a stream: a bounded FIFO queue without locks.
 //!
-//! No wakeup is lost. A waiter enqueues itself and *then* looks for a free stream; whoever releases a
-//! stream looks at the queue *after* releasing. Each side writes, then reads what the other writes
+//! No wakeup is lost. A waiter enqueues itself and *then* looks for a free stream; a releaser looks at
+//! the queue *after* releasing its stream. Each side writes, then reads what the other writes
 //! (Dekker's pattern), and a sequentially consistent fence stands between the two steps of each: without
 //! it both reads could miss both writes (store buffering), and the waiter would sleep beside a free
 //! stream. `tests/it/stream_reservation_model.rs` tries every interleaving.
@@ -35,13 +35,13 @@ impl<W> WaitQueue<W> {
         }
     }
 
-    /// Whether nobody seems to wait, for a request that has just come.
+    /// Whether the queue seems empty, for a new request.
     pub(super) fn is_empty(&self) -> bool {
         // Relaxed: a hint. A request that misses a waiter overtakes it, which costs order and no wakeup.
         self.len.load(Ordering::Relaxed) <= 0
     }
 
-    /// Whether somebody waits, for one who has just released a stream.
+    /// Whether the queue has waiters, for a caller that has just released a stream.
     pub(super) fn has_waiters(&self) -> bool {
         // SeqCst: the releaser's half of Dekker's pattern; pairs with the fence after a push. The stream
         // is released before, the length is read after.

@@ -1,4 +1,4 @@
-//! Connections that cannot be made: whoever waits for one is told, and the pool recovers.
+//! Connections that cannot be made: the waiters fail, and the pool recovers.
 
 use std::time::{Duration, Instant};
 

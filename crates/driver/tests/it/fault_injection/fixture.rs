@@ -90,7 +90,7 @@ impl FaultFixture {
         }
     }
 
-    /// Looks after the connections as if so much time had passed.
+    /// Runs a health sweep as if so much time had passed.
     pub(crate) fn sweep(&self, after: Duration, cpu_load: Option<f64>) {
         self.client.transport.sweep(Instant::now() + after, cpu_load);
     }

@@ -45,7 +45,7 @@ async fn a_pool_whose_requests_hang_grows_to_its_maximum_and_queues_the_others()
     assert_eq!((pool.shards.len(), fixture.clients_created()), (4, 4));
     assert!(pool.shards.iter().all(|shard| shard.stats.inflight == 5));
 
-    // Whoever leaves makes room for those who wait.
+    // A request that ends frees its stream for a waiter.
     fault.disable();
     hanging.iter().for_each(tokio::task::JoinHandle::abort);
     all_succeed(waiting).await;

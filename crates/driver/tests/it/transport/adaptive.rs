@@ -251,7 +251,7 @@ async fn http_1_connections_past_the_idle_timeout_are_closed_at_a_sweep() {
         .await;
 }
 
-/// Every sweep turned the order of the resting connections around, so that two of them were kept
+/// Every sweep turned the order of the idle connections around, so that two of them were kept
 /// alive by what one could have carried.
 #[tokio::test]
 async fn a_trickle_stays_on_one_connection_of_http_1_through_sweeps() {

@@ -16,7 +16,7 @@ fn large() -> Bytes {
     Bytes::from(vec![b' '; 4 << 20])
 }
 
-/// The code and the body of an answer that says no.
+/// The code and the body of an error response.
 fn refused(executed: &Executed) -> (u16, &[u8]) {
     match &executed.outcome {
         TransportOutcome::HttpError(response) => (response.status.code(), &response.body),

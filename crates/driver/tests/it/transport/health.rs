@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use h2::Reason;
-use sidereal_driver::system::internals::CpuLoad;
+use sidereal_driver::system::CpuLoad;
 use sidereal_driver::transport::internals::{PoolSnapshot, TransportOutcome};
 use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
 

@@ -48,7 +48,7 @@ mod net {
 ///
 /// Three modules are not held against them. Such a client follows the versions of HTTP by itself and does
 /// not say what it speaks (`adaptive`), has proxies of its own (`proxy`), and has its own trust, with
-/// errors that do not tell a certificate from a connection (`tls`). `of_their_own` has what holds
+/// errors that do not tell a certificate from a connection (`tls`). `sdk_specific` has what holds
 /// instead of these and of the single tests that are dropped.
 #[cfg(feature = "azure-core")]
 #[allow(
@@ -83,9 +83,8 @@ mod azure_core {
     mod goaway;
     mod growth;
     mod health;
-    #[path = "sdk_of_their_own.rs"]
-    mod of_their_own;
     mod retries;
+    mod sdk_specific;
     mod secrets;
     mod sharding;
     mod stress;

@@ -27,7 +27,7 @@ fn throttling_peer(first: usize, retry_after: &'static str) -> ServedPeer {
     })
 }
 
-/// The code of an answer that says no.
+/// The code of an error response.
 fn refused(executed: &Executed) -> u16 {
     match &executed.outcome {
         TransportOutcome::HttpError(response) => response.status.code(),

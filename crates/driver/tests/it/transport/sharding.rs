@@ -146,7 +146,7 @@ own_client_only! {
         peer.until(|seen| seen.held == 20).await;
         peer.send_settings(0, PeerSettings::new().max_concurrent_streams(5));
         // An answer that follows the settings shows that they were read: streams up to 15 end, and
-        // nobody comes in their place.
+        // nobody replaces them.
         peer.release_next(15);
         let ended = |pool: &PoolSnapshot| inflight(pool) == 5 && pool.queued == 20;
         client.until(&peer.url(), ended).await;
