@@ -1,9 +1,11 @@
-//! That the peers do what the tests of the transport rely on.
+//! That the peers do what the tests of the transport rely on, and that the sources keep to the
+//! architecture.
 //!
 //! The clients here are the plain `h2` client and raw sockets, so a failure is the peers' own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod architecture;
 mod driven;
 mod http1;
 mod proxy;
