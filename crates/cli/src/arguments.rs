@@ -28,7 +28,7 @@ pub(crate) enum Command {
     /// The account lives in memory and answers on one port, with TLS (https) and without (http). Point your
     /// application at the endpoint that is printed; Ctrl-C stops it.
     Emulator(EmulatorArguments),
-    /// Make a running emulator misbehave: regions, replication, partitions, faults; and read its counters.
+    /// Inject faults into a running emulator: regions, replication, partitions, requests; read its counters.
     Chaos(ChaosArguments),
 }
 

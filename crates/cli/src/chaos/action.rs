@@ -27,19 +27,19 @@ pub(crate) enum Action {
         /// The region's name.
         region: RegionName,
     },
-    /// Take a region out of the account: it answers 403/1008 from then on.
+    /// Remove a region from the account: it answers 403/1008 from then on.
     Remove {
         /// The region's name.
         region: RegionName,
     },
-    /// Pause, resume or delay the arrival of writes in a region.
+    /// Pause, resume or delay replication to a region.
     #[command(subcommand)]
     Replication(Replication),
     /// Move the account's writes to a region.
     WriteRegion {
         /// The region's name.
         region: RegionName,
-        /// Move at once and lose what has not arrived there; the lost writes are listed.
+        /// Fail over at once and lose what has not arrived there; the lost writes are listed.
         #[arg(long)]
         forced: bool,
         /// How long the old region still accepts writes.
@@ -93,17 +93,17 @@ pub(crate) enum Action {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Replication {
-    /// Let no write arrive in a region.
+    /// Pause replication to a region.
     Pause {
         /// The region's name.
         region: RegionName,
     },
-    /// Let writes arrive again.
+    /// Resume replication to a region.
     Resume {
         /// The region's name.
         region: RegionName,
     },
-    /// Let writes arrive so much later.
+    /// Set how far a region's replicas are behind.
     Delay {
         /// The region's name.
         region: RegionName,
@@ -167,7 +167,7 @@ impl Action {
         }
     }
 
-    /// What came of it, for people.
+    /// The result, for people.
     pub(super) fn describe(&self, answer: &Value) -> String {
         match self {
             Self::Regions

@@ -68,7 +68,7 @@ pub(crate) struct FaultArguments {
     #[arg(long = "for", help_heading = "Limits", value_name = "TIME", value_parser = duration)]
     lasts: Option<Duration>,
 
-    /// Answer with this status, and sub-status, instead of working.
+    /// Answer with this status, and sub-status, instead of processing the request.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "CODE[/SUB]", value_parser = status)]
     status: Option<(u16, u32)>,
     /// With --status: how long the client is asked to wait.
@@ -80,22 +80,22 @@ pub(crate) struct FaultArguments {
         conflicts_with_all = ["delay_before", "delay_after", "reset", "hang", "truncate", "wrong_body"],
     )]
     retry_after: Option<Duration>,
-    /// Wait before the work.
+    /// Wait before processing the request.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "TIME", value_parser = duration)]
     delay_before: Option<Duration>,
-    /// Wait between the work and the answer.
+    /// Wait between processing and response.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "TIME", value_parser = duration)]
     delay_after: Option<Duration>,
-    /// Reset the connection before the work, after it, or in the middle of the answer's body.
+    /// Reset the connection before processing, after it, or in the middle of the response's body.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "WHEN")]
     reset: Option<Reset>,
-    /// Neither work nor answer.
+    /// Neither process nor answer the request.
     #[arg(long, help_heading = "Effect", group = "effect")]
     hang: bool,
-    /// End the answer's body after so many bytes, or at its half.
+    /// Truncate the response's body to so many bytes, or to half.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "BYTES", num_args = 0..=1)]
     truncate: Option<Option<usize>>,
-    /// Answer with another body.
+    /// Replace the response's body.
     #[arg(long, help_heading = "Effect", group = "effect", value_name = "TEXT", num_args = 0..=1)]
     wrong_body: Option<Option<String>>,
 }

@@ -248,7 +248,7 @@ async fn a_body_that_does_not_arrive_is_answered_408() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_bound_wait_for_a_place() {
+async fn connections_beyond_the_bound_wait_in_the_backlog() {
     let limits = Limits { max_connections: 1, ..Limits::default() };
     let server = start(limits, echo).await;
     let mut first = connect(&server).await;

@@ -56,7 +56,7 @@ fn read(fixture: &Fixture, id: &str) -> Answer {
 }
 
 #[test]
-fn an_answer_takes_the_place_of_the_work() {
+fn an_injected_status_replaces_the_processing() {
     let fixture = fixture();
     let effect = FaultEffect::Answer {
         status: 429,
@@ -183,7 +183,7 @@ fn a_probability_draws_the_same_with_the_same_seed() {
 }
 
 #[test]
-fn without_a_connection_delays_pass_and_a_broken_one_is_no_answer() {
+fn without_a_connection_delays_are_skipped_and_a_reset_is_no_response() {
     let fixture = fixture();
     let wait = Duration::from_secs(3600);
     let in_west = |id: &str| {
@@ -300,7 +300,7 @@ async fn upsert_under(
 }
 
 #[tokio::test]
-async fn a_reset_before_the_work_leaves_nothing_done() {
+async fn a_reset_before_processing_leaves_nothing_done() {
     let client = Client::with_container(1).await;
     for version in VERSIONS {
         let (went, done) = upsert_under(&client, version, FaultEffect::ResetBefore, "1").await;
@@ -309,7 +309,7 @@ async fn a_reset_before_the_work_leaves_nothing_done() {
 }
 
 #[tokio::test]
-async fn a_reset_after_the_work_leaves_it_done() {
+async fn a_reset_after_processing_leaves_it_done() {
     let client = Client::with_container(1).await;
     for (version, id) in VERSIONS.into_iter().zip(["1", "2"]) {
         let (went, done) = upsert_under(&client, version, FaultEffect::ResetAfter, id).await;
@@ -355,7 +355,7 @@ async fn a_truncated_and_a_wrong_body_arrive_in_good_form() {
 
 /// The answer must come no sooner than the delay; how much later is the machine's business.
 #[tokio::test]
-async fn a_delay_holds_the_answer_back_and_before_the_work_the_work_too() {
+async fn a_delay_holds_the_response_back_and_before_processing_the_processing_too() {
     let client = Client::with_container(1).await;
     for (version, id) in VERSIONS.into_iter().zip(["1", "2"]) {
         for effect in
@@ -370,7 +370,7 @@ async fn a_delay_holds_the_answer_back_and_before_the_work_the_work_too() {
 }
 
 #[tokio::test]
-async fn a_delay_after_the_work_lets_others_see_it_before_the_answer_comes() {
+async fn a_delay_after_processing_lets_others_see_the_write_before_the_response_comes() {
     let client = Client::with_container(1).await;
     let wait = TIMEOUT; // Longer than it takes to look, and never waited for.
     for (effect, done) in

@@ -315,9 +315,9 @@ enum Event {
     Wait(u64),
     Delay(usize, u64),
     Pause(usize, bool),
-    Door(usize, bool),
+    Online(usize, bool),
     HandOver(usize),
-    Seize(usize),
+    ForceWriteRegion(usize),
     MovePartition(Option<usize>),
     Read(usize, u8),
 }
@@ -330,9 +330,9 @@ fn event() -> impl Strategy<Value = Event> {
         3 => (0..400_u64).prop_map(Event::Wait),
         1 => (region.clone(), 0..300_u64).prop_map(|(region, delay)| Event::Delay(region, delay)),
         1 => (region.clone(), any::<bool>()).prop_map(|(region, paused)| Event::Pause(region, paused)),
-        1 => (region.clone(), any::<bool>()).prop_map(|(region, open)| Event::Door(region, open)),
+        1 => (region.clone(), any::<bool>()).prop_map(|(region, online)| Event::Online(region, online)),
         1 => region.clone().prop_map(Event::HandOver),
-        1 => region.clone().prop_map(Event::Seize),
+        1 => region.clone().prop_map(Event::ForceWriteRegion),
         1 => proptest::option::of(region.clone()).prop_map(Event::MovePartition),
         4 => (region, 0..6_u8).prop_map(|(region, id)| Event::Read(region, id)),
     ]
@@ -380,13 +380,13 @@ impl Writer {
             Event::Pause(region, paused) => {
                 account.pause_replication(&name(region), paused).unwrap();
             }
-            Event::Door(region, open) => account.set_online(&name(region), open).unwrap(),
+            Event::Online(region, online) => account.set_online(&name(region), online).unwrap(),
             Event::HandOver(region) => {
                 let part = Duration::from_millis(50);
                 let change = WriteRegionChange::Graceful { announcement: part, overlap: part };
                 account.change_write_region(&name(region), change).unwrap();
             }
-            Event::Seize(region) => {
+            Event::ForceWriteRegion(region) => {
                 let lost =
                     account.change_write_region(&name(region), WriteRegionChange::Forced).unwrap();
                 self.lost.extend(lost.into_iter().flat_map(|write| write.items));

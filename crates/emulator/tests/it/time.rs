@@ -41,7 +41,7 @@ fn an_item_expires_when_its_time_has_come() {
 }
 
 #[test]
-fn a_write_gives_an_item_a_new_lease_of_life() {
+fn a_write_restarts_an_items_time_to_live() {
     let fixture = Fixture::new(|_| {});
     fixture.create_container(json!({ "defaultTtl": 60 }));
     create(&fixture, json!({ "id": "1", "pk": "a" }));
