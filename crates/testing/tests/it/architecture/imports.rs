@@ -43,6 +43,9 @@ fn collect(tokens: TokenStream, prefix: &str, paths: &mut BTreeSet<String>) {
                 }
             }
             TokenTree::Group(group) => collect(group.stream(), "", paths),
+            TokenTree::Ident(rename) if rename == "as" => {
+                tokens.next(); // A name of the file's own, or the type of a cast: no path of anybody's.
+            }
             TokenTree::Ident(first) => {
                 let mut path = join(prefix, &first.to_string());
                 let mut group: Option<Group> = None;
