@@ -156,7 +156,8 @@ impl QueryError {
     }
 }
 
-/// An evaluation passed one of its [`Limits`](crate::Limits).
+/// An evaluation that failed: it passed one of its [`Limits`](crate::Limits), or the data do not fit
+/// the query.
 #[derive(Clone, Debug, Error, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EvalError {
@@ -171,6 +172,12 @@ pub enum EvalError {
     /// One document needed too much work.
     #[error("evaluating one document took more than {0} steps")]
     TooManySteps(u64),
+    /// A scalar subquery gave several rows.
+    #[error("The cardinality of a scalar subquery result set cannot be greater than one.")]
+    ScalarSubqueryRows,
+    /// A regular expression with look-around or back-references backtracked too much.
+    #[error("RegexMatch took more than {0} backtracking steps on one text")]
+    RegexBacktracking(usize),
     /// A query that cannot stream held too many rows.
     #[error("the query holds more than {0} rows")]
     TooManyRows(usize),

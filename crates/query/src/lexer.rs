@@ -6,6 +6,7 @@
 use serde_json::Number;
 
 use crate::error::{SyntaxError, SyntaxErrorKind};
+use crate::value::number_of;
 
 /// Splits the text into tokens, the last of which is [`Kind::End`].
 pub(crate) fn tokenize(text: &str) -> Result<Vec<Token>, SyntaxError> {
@@ -239,6 +240,14 @@ impl Lexer<'_> {
     }
 
     fn number(&mut self) -> Kind {
+        let is_hex = self.peek(0) == Some(b'0') && matches!(self.peek(1), Some(b'x' | b'X'));
+        if is_hex && self.peek(2).is_some_and(|b| b.is_ascii_hexdigit()) {
+            self.at += 2;
+            while self.peek(0).is_some_and(|b| b.is_ascii_hexdigit()) {
+                self.at += 1;
+            }
+            return Kind::Number;
+        }
         self.digits();
         if self.peek(0) == Some(b'.') && self.peek(1).is_some_and(|b| b.is_ascii_digit()) {
             self.at += 1;
@@ -390,15 +399,26 @@ fn unicode_escape(text: &str) -> Option<(char, usize)> {
     Some(decoded.map_or((char::REPLACEMENT_CHARACTER, 6), |whole| (whole, 12)))
 }
 
-/// The value of a number token: exact for integers, the nearest double otherwise.
+/// The value of a number token, decimal or hexadecimal: the nearest double, as every number of the
+/// language is one.
 pub(crate) fn number_value(text: &str, token: Token) -> Result<Number, SyntaxError> {
     let digits = &text[token.start..token.end];
-    if let Ok(whole) = digits.parse::<u64>() {
-        return Ok(whole.into());
-    }
-    let double = digits.parse::<f64>().ok().and_then(Number::from_f64);
+    let double = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        Some(hex) => Some(hex_value(hex)),
+        None => digits.parse::<f64>().ok(),
+    };
     double
+        .and_then(number_of)
         .ok_or_else(|| bad_token(text, token.start, token.end, "a number in the range of a double"))
+}
+
+/// Digits beyond the 53 bits of a double are rounded one by one, which only the last of them could
+/// tell from rounding once.
+fn hex_value(digits: &str) -> f64 {
+    digits
+        .chars()
+        .filter_map(|digit| digit.to_digit(16))
+        .fold(0.0, |value, digit| value * 16.0 + f64::from(digit))
 }
 
 fn bad_token(text: &str, start: usize, end: usize, expected: &str) -> SyntaxError {

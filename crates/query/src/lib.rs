@@ -46,3 +46,4 @@ pub use limits::Limits;
 pub use parser::parse;
 pub use plan::{Features, OrderPath, partition_keys, plan, plan_within_partition};
 pub use tree::Query;
+pub use value::round_numbers;

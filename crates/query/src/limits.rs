@@ -17,6 +17,11 @@ pub const MAX_JOINS: usize = 10;
 /// Largest compiled regular expression, in bytes of program.
 pub const MAX_REGEX_SIZE: usize = 1024 * 1024;
 
+/// Most backtracking steps of one regular expression with look-around or back-references on one text.
+///
+/// About ten milliseconds; the service gives such a match its share of the 5 s that a page may take.
+pub const MAX_REGEX_BACKTRACKING: usize = 100_000;
+
 /// Longest string `REPLICATE` produces, in characters; beyond it the result is undefined.
 pub const MAX_REPLICATED_LENGTH: usize = 10_000;
 

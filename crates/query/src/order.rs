@@ -1,7 +1,7 @@
 //! Comparison: the operators' three-valued one, and the total order of `ORDER BY`.
 //!
-//! Operators compare like with like and are undefined otherwise. `ORDER BY`, `MIN`, `MAX` and the
-//! cross-partition merge need an answer for any two values: first by type (undefined, null,
+//! `=` and `!=` are false and true between values of different types; `<` and its kin are undefined
+//! there. `ORDER BY`, `MIN`, `MAX` and the cross-partition merge need an answer for any two values: first by type (undefined, null,
 //! boolean, number, string, array, object), then by value.
 
 use std::cmp::Ordering;
@@ -38,11 +38,12 @@ pub(crate) fn compare_views(left: View<'_>, right: View<'_>) -> Ordering {
     }
 }
 
-/// `left = right`: undefined unless both are of one type.
+/// `left = right`: undefined only where a side is undefined; values of different types are not equal.
+///
+/// So `c.x != null` finds every item whose `x` is there and not null, which users and EF Core rely on.
 pub(crate) fn equal(left: View<'_>, right: View<'_>) -> Option<bool> {
     match (left, right) {
         (View::Undefined, _) | (_, View::Undefined) => None,
-        _ if rank(left) != rank(right) => None,
         _ => Some(same(left, right)),
     }
 }
@@ -218,12 +219,13 @@ mod tests {
     }
 
     #[test]
-    fn operators_compare_only_like_with_like() {
+    fn equality_holds_across_types_and_order_only_within_one() {
         for (i, left) in ascending().iter().enumerate() {
             for (j, right) in ascending().iter().enumerate() {
                 let (l, r) = (View::of_option(left.as_ref()), View::of_option(right.as_ref()));
                 let like = rank(l) == rank(r) && rank(l) != 0;
-                assert_eq!(equal(l, r), like.then_some(i == j));
+                let defined = rank(l) != 0 && rank(r) != 0;
+                assert_eq!(equal(l, r), defined.then_some(i == j));
                 assert_eq!(relation(l, r), (like && rank(l) < 5).then(|| i.cmp(&j)));
             }
         }

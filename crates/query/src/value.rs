@@ -1,7 +1,7 @@
 //! Values while they are being worked with: borrowed from the document wherever possible.
 //!
-//! A [`Datum`] is what an expression evaluates to: a JSON value or *undefined*. Numbers keep the
-//! document's own spelling (integers beyond 2^53 included) until arithmetic makes a double of them.
+//! A [`Datum`] is what an expression evaluates to: a JSON value or *undefined*. Every number is an
+//! IEEE double, as in the service; a whole one prints as an integer.
 //! A [`View`] is the cheap, borrowed face of either a datum or a JSON value; comparison and hashing
 //! work on views, so they are written once.
 
@@ -74,6 +74,44 @@ impl<'v> View<'v> {
     }
 }
 
+/// A double as a JSON number: a whole one prints as an integer. `None` for infinities and NaN.
+pub(crate) fn number_of(value: f64) -> Option<Number> {
+    /// One past the largest 64-bit integer; below it the cast is exact.
+    const BOUND: f64 = 9_223_372_036_854_775_808.0;
+    if value.fract() == 0.0 && (-BOUND..BOUND).contains(&value) {
+        // -0.0 becomes 0, which it equals.
+        return Some((value as i64).into());
+    }
+    Number::from_f64(value)
+}
+
+/// Rounds every number of a document to the double that the service stores.
+///
+/// `9007199254740993` reads back as `9007199254740992`, and `1.0` as `1`.
+pub fn round_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) => {
+            if let Some(rounded) = rounded(number) {
+                *number = rounded;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(round_numbers),
+        Value::Object(members) => members.values_mut().for_each(round_numbers),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+/// The number as the service keeps it, if that is another one than was written.
+fn rounded(number: &Number) -> Option<Number> {
+    /// Up to here every integer is a double of its own.
+    const EXACT: u64 = 1 << 53;
+    let magnitude = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());
+    match magnitude {
+        Some(magnitude) if magnitude <= EXACT => None,
+        _ => number_of(double(number)),
+    }
+}
+
 /// A JSON number as the double it is compared and computed as.
 pub(crate) fn double(number: &Number) -> f64 {
     number.as_f64().unwrap_or(0.0)
@@ -102,16 +140,9 @@ impl<'a> Datum<'a> {
         }
     }
 
-    /// The result of a computation: whole numbers print as integers, and what JSON cannot say
-    /// (infinities, not-a-number) is undefined.
+    /// The result of a computation; what JSON cannot say (infinities, not-a-number) is undefined.
     pub(crate) fn number(value: f64) -> Self {
-        /// Up to here every whole double is exactly one integer.
-        const EXACT: f64 = 9_007_199_254_740_992.0;
-        if value.fract() == 0.0 && value.abs() <= EXACT {
-            // In range by the line above; -0.0 becomes 0.
-            return Self::Number((value as i64).into());
-        }
-        Number::from_f64(value).map_or(Self::Undefined, Self::Number)
+        number_of(value).map_or(Self::Undefined, Self::Number)
     }
 
     pub(crate) fn integer(value: usize) -> Self {

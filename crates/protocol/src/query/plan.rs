@@ -24,8 +24,8 @@ pub struct PartitionedQueryExecutionInfo {
     /// The ranges of effective partition keys that can hold results, in order.
     #[serde(default, deserialize_with = "null_as_default")]
     pub query_ranges: Vec<QueryRange>,
-    /// The parts of a hybrid search.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The parts of a hybrid search; written as null where there is none, as the gateway does.
+    #[serde(default)]
     pub hybrid_search_query_info: Option<HybridSearchQueryInfo>,
     /// Anything else the service put in.
     #[serde(flatten)]
@@ -216,6 +216,7 @@ mod tests {
                     "rewrittenQuery": "", "hasSelectValue": false, "dCountInfo": null,
                     "hasNonStreamingOrderBy": false},
                 "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}],
+                "hybridSearchQueryInfo": null,
             })
         );
     }

@@ -4,10 +4,10 @@
 //! sub-queries included, has a slot of its own, so an inner query reads an outer alias as cheaply
 //! as its own.
 
-use regex::Regex;
 use serde_json::Value;
 use sidereal_protocol::AggregateType;
 
+use super::pattern::Pattern;
 use crate::functions::Function;
 use crate::tree::{BinaryOp, Direction, UnaryOp};
 
@@ -54,7 +54,7 @@ pub(crate) enum StepCode {
 /// What text is matched against: compiled with the query if it is constant, per row otherwise.
 #[derive(Debug)]
 pub(crate) enum Matcher {
-    Constant(Regex),
+    Constant(Pattern),
     /// A constant that is no text: nothing matches, nothing fails to.
     Never,
     Like {

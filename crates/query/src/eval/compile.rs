@@ -1,7 +1,7 @@
 //! Tree to code: names to slots, parameters to constants, functions to table entries.
 //!
 //! Everything that can be wrong with a query whatever the data is found here, so that evaluation
-//! can only fail by passing a limit. Clauses and scopes are here, expressions in `expressions.rs`.
+//! can only fail by passing a limit, or by a scalar subquery that gives several rows. Clauses and scopes are here, expressions in `expressions.rs`.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -21,6 +21,9 @@ pub type Parameters = HashMap<String, Value>;
 
 pub(super) type Compiled<T> = Result<T, CompileError>;
 
+/// The sort keys of a query and their directions.
+type Order = Vec<(Code, crate::tree::Direction)>;
+
 /// What compiling a query gives.
 pub(crate) struct Outcome {
     pub(crate) block: Block,
@@ -28,17 +31,24 @@ pub(crate) struct Outcome {
     pub(crate) reads_documents: bool,
 }
 
-/// Compiles a query whose `FROM` reads the container.
-pub(crate) fn compile(query: &Query, parameters: &Parameters) -> Compiled<Outcome> {
-    let mut compiler = Compiler::new(parameters);
-    let block = compiler.block(query)?;
-    Ok(compiler.outcome(block))
+/// What becomes of a parameter without a value, or of a user-defined function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// It is an error: the query is about to run.
+    Required,
+    /// It is taken as undefined: only the query's shape is asked for.
+    Assumed,
 }
 
-/// Compiles a query whose first source is the rows of another query.
-pub(crate) fn compile_over_rows(query: &Query, parameters: &Parameters) -> Compiled<Outcome> {
-    let mut compiler = Compiler::new(parameters);
-    compiler.rows_are_documents = true;
+/// Compiles a query whose first source is the container, or the rows of another query.
+pub(crate) fn compile(
+    query: &Query,
+    parameters: &Parameters,
+    names: Names,
+    over_rows: bool,
+) -> Compiled<Outcome> {
+    let mut compiler = Compiler::new(parameters, names);
+    compiler.rows_are_documents = over_rows;
     let block = compiler.block(query)?;
     Ok(compiler.outcome(block))
 }
@@ -63,6 +73,7 @@ pub(super) fn parameter<'p>(name: &str, parameters: &'p Parameters) -> Compiled<
 /// A query being compiled.
 pub(super) struct Compiler<'q> {
     pub(super) parameters: &'q Parameters,
+    pub(super) names: Names,
     /// Aliases in sight, innermost last.
     aliases: Vec<(&'q str, usize)>,
     slots: usize,
@@ -83,9 +94,10 @@ pub(super) struct Grouped<'q> {
 }
 
 impl<'q> Compiler<'q> {
-    fn new(parameters: &'q Parameters) -> Self {
+    fn new(parameters: &'q Parameters, names: Names) -> Self {
         Self {
             parameters,
+            names,
             aliases: Vec::new(),
             slots: DOCUMENT + 1,
             reads_documents: false,
@@ -117,12 +129,15 @@ impl<'q> Compiler<'q> {
         let filter = query.filter.as_ref().map(|filter| self.code(filter)).transpose()?;
         self.clause = "a GROUP BY clause";
         let keys = query.group_by.iter().map(|key| self.code(key)).collect::<Compiled<Vec<_>>>()?;
-        self.clause = "an ORDER BY clause";
-        let order = self.order(query)?;
-        let (projection, grouping) = self.select(query, &sources, keys, outer)?;
-        if grouping.is_some() && !order.is_empty() {
-            let message = "'ORDER BY' is not supported together with aggregates or 'GROUP BY'.";
-            return Err(CompileError::Unsupported(message));
+        let mut order = Vec::new();
+        if query.group_by.is_empty() {
+            self.clause = "an ORDER BY clause";
+            order = self.order(query)?;
+        }
+        let (projection, grouping, group_order) = self.select(query, &sources, keys, outer)?;
+        if grouping.is_some() {
+            // An aggregate without GROUP BY is one row, which is sorted whatever it is sorted by.
+            order = group_order;
         }
         let distinct = query.select.distinct;
         let window = self.window(query)?;
@@ -203,7 +218,7 @@ impl<'q> Compiler<'q> {
         Ok(Some(self.aliases[at].1))
     }
 
-    fn order(&mut self, query: &'q Query) -> Compiled<Vec<(Code, crate::tree::Direction)>> {
+    fn order(&mut self, query: &'q Query) -> Compiled<Order> {
         match &query.order_by {
             None => Ok(Vec::new()),
             Some(OrderBy::Rank(expression)) => {
@@ -223,7 +238,7 @@ impl<'q> Compiler<'q> {
         sources: &[SourceCode],
         keys: Vec<Code>,
         outer: usize,
-    ) -> Compiled<(ProjectionCode, Option<Grouping>)> {
+    ) -> Compiled<(ProjectionCode, Option<Grouping>, Order)> {
         let projection = &query.select.projection;
         let grouped = !query.group_by.is_empty() || has_aggregate(projection);
         if grouped {
@@ -232,12 +247,17 @@ impl<'q> Compiler<'q> {
         }
         self.clause = "this position";
         let projection = self.projection(projection, query, sources);
+        // Groups are sorted by their keys and aggregates: what a select list may name, too.
+        let order = match query.group_by.is_empty() {
+            true => Ok(Vec::new()),
+            false => self.order(query),
+        };
         if grouped {
             self.hidden.pop();
         }
         let grouping = self.grouped.take();
         let grouping = grouping.map(|g| Grouping { keys, aggregates: g.aggregates });
-        Ok((projection?, grouping))
+        Ok((projection?, grouping, order?))
     }
 
     fn projection(

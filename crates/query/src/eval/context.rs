@@ -96,7 +96,8 @@ impl<'c> Meter<'c> {
         }
     }
 
-    fn spend(&mut self, steps: u64) -> Result<(), EvalError> {
+    /// Counts units of work.
+    pub(crate) fn spend(&mut self, steps: u64) -> Result<(), EvalError> {
         self.steps = self.steps.saturating_add(steps);
         let limit = self.context.limits.max_steps_per_document;
         if self.steps > limit {

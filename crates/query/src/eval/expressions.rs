@@ -4,7 +4,7 @@ use serde_json::Value;
 use sidereal_protocol::AggregateType;
 
 use super::code::{AggregateCode, Code, Matcher, StepCode};
-use super::compile::{Compiled, Compiler, parameter};
+use super::compile::{Compiled, Compiler, Names, parameter};
 use super::pattern;
 use crate::aggregate;
 use crate::error::CompileError;
@@ -20,7 +20,11 @@ impl<'q> Compiler<'q> {
         }
         Ok(match expression {
             Expr::Literal(literal) => constant(literal),
-            Expr::Parameter(name) => Code::Constant(parameter(name, self.parameters)?.clone()),
+            Expr::Parameter(name) => match parameter(name, self.parameters) {
+                Ok(value) => Code::Constant(value.clone()),
+                Err(_) if self.names == Names::Assumed => Code::Undefined,
+                Err(missing) => return Err(missing),
+            },
             Expr::Identifier(name) => self.identifier(name)?,
             Expr::Property(base, name) => {
                 match self.code(base).map_err(|e| widen(e, expression))? {
@@ -50,6 +54,11 @@ impl<'q> Compiler<'q> {
                 Code::Like(*negated, self.boxed(&operands[0])?, matcher)
             }
             Expr::Call { name, arguments } => self.call(name, arguments)?,
+            Expr::UserCall { arguments, .. } if self.names == Names::Assumed => {
+                // The arguments must still mean something.
+                self.all(arguments)?;
+                Code::Undefined
+            }
             Expr::UserCall { name, .. } => {
                 return Err(CompileError::UserDefinedFunction(name.clone()));
             }

@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 use super::code::{Block, Code, CollectionCode, DOCUMENT, Matcher, SourceCode, StepCode};
 use super::context::{Context, Meter};
 use super::operators;
-use super::pattern;
+use super::pattern::{self, Pattern};
 use super::row_pipeline::RowPipeline;
 use crate::error::EvalError;
 use crate::functions::Function;
@@ -21,6 +21,10 @@ use crate::tree::BinaryOp;
 use crate::value::{Datum, Members, View};
 
 pub(crate) type Evaluated<T> = Result<T, EvalError>;
+
+/// What a match that may backtrack is charged, in steps: the engine does not tell how many it took, and
+/// a join can ask for many matches of one document.
+const BACKTRACKING_COST: u64 = 2_000;
 
 /// Whether the consumer of rows wants more: early termination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,7 +228,12 @@ impl<'a> Machine<'a> {
                 self.collect(rows)?
             }
             Code::Subquery(block) => {
-                self.rows_of(block, Some(1))?.into_iter().next().unwrap_or_default()
+                // The second row is enough to know that there are several.
+                let mut rows = self.rows_of(block, Some(2))?;
+                if rows.len() > 1 {
+                    return Err(EvalError::ScalarSubqueryRows);
+                }
+                rows.pop().unwrap_or_default()
             }
             Code::GroupKey(key) => {
                 self.group.as_ref().map_or(Datum::Undefined, |g| g.keys[*key].clone())
@@ -365,10 +374,13 @@ impl<'a> Machine<'a> {
         let text = self.eval(text)?;
         let Some(text) = text.as_str() else { return Ok(None) };
         self.meter.touch(text.len())?;
+        if let Matcher::Constant(Pattern::Backtracking(_)) | Matcher::Regex { .. } = matcher {
+            self.meter.spend(BACKTRACKING_COST)?;
+        }
         /// Compiling costs about this many bytes of text for each byte of pattern.
         const COMPILE_COST: usize = 2048;
         let compiled = match matcher {
-            Matcher::Constant(compiled) => return Ok(Some(compiled.is_match(text))),
+            Matcher::Constant(compiled) => return compiled.is_match(text).map(Some),
             Matcher::Never => None,
             Matcher::Like { pattern, escape } => {
                 let pattern = self.eval(pattern)?;
@@ -389,7 +401,7 @@ impl<'a> Machine<'a> {
                 pattern::regex(pattern, flags)
             }
         };
-        Ok(compiled.map(|compiled| compiled.is_match(text)))
+        compiled.map(|compiled| compiled.is_match(text)).transpose()
     }
 
     fn call(&mut self, function: &'static Function, codes: &'a [Code]) -> Evaluated<Datum<'a>> {

@@ -56,11 +56,11 @@ pub(crate) fn is_comparison(op: BinaryOp) -> bool {
     )
 }
 
-/// Comparison operators. Only `=` looks into arrays and objects.
+/// Comparison operators. Only `=` and `!=` look into arrays and objects.
 pub(crate) fn compare(op: BinaryOp, left: View<'_>, right: View<'_>) -> Option<bool> {
     let holds = match op {
         BinaryOp::Equal => return equal(left, right),
-        BinaryOp::NotEqual => Ordering::is_ne,
+        BinaryOp::NotEqual => return equal(left, right).map(|equal| !equal),
         BinaryOp::Less => Ordering::is_lt,
         BinaryOp::LessOrEqual => Ordering::is_le,
         BinaryOp::Greater => Ordering::is_gt,

@@ -1,14 +1,39 @@
-//! `LIKE` patterns and regular expressions, both run by the `regex` crate: linear in the text
-//! whatever the pattern.
+//! `LIKE` patterns and regular expressions.
+//!
+//! What a finite automaton can match is matched by the `regex` crate, in time linear in the text.
+//! Look-around and back-references need backtracking (`fancy-regex`), which is exponential in the worst
+//! case, so its steps are bounded.
 
 use regex::{Regex, RegexBuilder};
 
-use crate::limits::MAX_REGEX_SIZE;
+use crate::error::EvalError;
+use crate::limits::{MAX_REGEX_BACKTRACKING, MAX_REGEX_SIZE};
+
+/// A compiled pattern.
+#[derive(Debug)]
+pub(crate) enum Pattern {
+    /// Linear in the text whatever the pattern.
+    Automaton(Regex),
+    /// With look-around or back-references; boxed, because few queries have one.
+    Backtracking(Box<fancy_regex::Regex>),
+}
+
+impl Pattern {
+    pub(crate) fn is_match(&self, text: &str) -> Result<bool, EvalError> {
+        match self {
+            Self::Automaton(regex) => Ok(regex.is_match(text)),
+            // The only runtime error is that the bound on backtracking was passed.
+            Self::Backtracking(regex) => regex
+                .is_match(text)
+                .map_err(|_| EvalError::RegexBacktracking(MAX_REGEX_BACKTRACKING)),
+        }
+    }
+}
 
 /// Compiles a `LIKE` pattern: `%` any text, `_` any character, `[a-f]` and `[^a-f]` one of a set.
 ///
 /// None if the pattern is too large to compile.
-pub(crate) fn like(pattern: &str, escape: Option<char>) -> Option<Regex> {
+pub(crate) fn like(pattern: &str, escape: Option<char>) -> Option<Pattern> {
     let mut source = String::with_capacity(pattern.len() + 8);
     source.push_str(r"\A(?s:");
     let mut rest = pattern.chars();
@@ -29,25 +54,34 @@ pub(crate) fn like(pattern: &str, escape: Option<char>) -> Option<Regex> {
         }
     }
     source.push_str(r")\z");
-    RegexBuilder::new(&source).size_limit(MAX_REGEX_SIZE).build().ok()
+    RegexBuilder::new(&source).size_limit(MAX_REGEX_SIZE).build().ok().map(Pattern::Automaton)
 }
 
 /// Compiles a regular expression with the flags of `RegexMatch`: `m`, `s`, `i`, `x`.
 ///
 /// None if the pattern or a flag is not valid or the result too large.
-pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Regex> {
-    let mut builder = RegexBuilder::new(pattern);
-    builder.size_limit(MAX_REGEX_SIZE);
-    for flag in flags.chars() {
-        match flag {
-            'm' => builder.multi_line(true),
-            's' => builder.dot_matches_new_line(true),
-            'i' => builder.case_insensitive(true),
-            'x' => builder.ignore_whitespace(true),
-            _ => return None,
-        };
+pub(crate) fn regex(pattern: &str, flags: &str) -> Option<Pattern> {
+    if !flags.chars().all(|flag| matches!(flag, 'm' | 's' | 'i' | 'x')) {
+        return None;
     }
-    builder.build().ok()
+    // Flags inside the pattern mean the same to both engines; a line break ends a trailing comment.
+    let source = match flags.contains('x') {
+        _ if flags.is_empty() => pattern.to_owned(),
+        true => format!("(?{flags}:{pattern}\n)"),
+        false => format!("(?{flags}:{pattern})"),
+    };
+    let automaton = RegexBuilder::new(&source).size_limit(MAX_REGEX_SIZE).build();
+    match automaton {
+        Ok(regex) => Some(Pattern::Automaton(regex)),
+        // Too large for one engine is too large for the other.
+        Err(regex::Error::CompiledTooBig(_)) => None,
+        Err(_) => fancy_regex::RegexBuilder::new(&source)
+            .backtrack_limit(MAX_REGEX_BACKTRACKING)
+            .delegate_size_limit(MAX_REGEX_SIZE)
+            .build()
+            .ok()
+            .map(|regex| Pattern::Backtracking(Box::new(regex))),
+    }
 }
 
 /// Reads the set that `text` starts with (after its `[`), giving a regular-expression class and
@@ -123,10 +157,10 @@ mod tests {
         for (pattern, escape, yes, no) in cases {
             let compiled = like(pattern, *escape).unwrap();
             for text in *yes {
-                assert!(compiled.is_match(text), "{text:?} LIKE {pattern:?}");
+                assert!(compiled.is_match(text).unwrap(), "{text:?} LIKE {pattern:?}");
             }
             for text in *no {
-                assert!(!compiled.is_match(text), "{text:?} NOT LIKE {pattern:?}");
+                assert!(!compiled.is_match(text).unwrap(), "{text:?} NOT LIKE {pattern:?}");
             }
         }
     }
@@ -136,6 +170,32 @@ mod tests {
         assert!(regex("(?:(?:a{100}){100}){100}", "").is_none());
         assert!(regex("(", "").is_none());
         assert!(regex("a", "g").is_none());
-        assert!(regex("A b", "ix").unwrap().is_match("ab"));
+        assert!(regex("A b", "ix").unwrap().is_match("ab").unwrap());
+        assert!(regex("a # comment", "x").unwrap().is_match("a").unwrap());
+    }
+
+    #[test]
+    fn look_around_and_back_references_match() {
+        for (pattern, flags, yes, no) in [
+            (r"^(?=.*\d)(?=.*[a-z]).{6,}$", "", "abc123", "abcdef"),
+            (r"\b(\w+) \1\b", "", "the the end", "the end"),
+            (r"(?<!un)happy", "i", "Happy", "unhappy"),
+            (r"^a(?!b)", "m", "x\nac", "x\nab"),
+        ] {
+            let compiled = regex(pattern, flags).unwrap();
+            assert!(compiled.is_match(yes).unwrap(), "{pattern} {yes}");
+            assert!(!compiled.is_match(no).unwrap(), "{pattern} {no}");
+        }
+    }
+
+    /// Without a bound this one match would take minutes.
+    #[test]
+    fn catastrophic_backtracking_is_an_error() {
+        let compiled = regex(r"^(?=(a+)+$)(a|a)*\1b$", "").unwrap();
+        let text = "a".repeat(64);
+        assert_eq!(
+            compiled.is_match(&text),
+            Err(EvalError::RegexBacktracking(MAX_REGEX_BACKTRACKING))
+        );
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::code::{Block, RowWindow};
-use super::compile::{self, Parameters};
+use super::compile::{self, Names, Parameters};
 use super::context::Context;
 use super::machine::{Flow, Machine};
 use super::row_pipeline::RowPipeline;
@@ -55,20 +55,34 @@ pub struct Counters {
 }
 
 impl Program {
+    /// Compiles a query to learn its shape, not to run it: a parameter without a value and a
+    /// user-defined function count as undefined, because whoever runs it will have them.
+    pub(crate) fn for_planning(
+        query: &Query,
+        parameters: &Parameters,
+    ) -> Result<Self, CompileError> {
+        Self::compiled(query, parameters, Names::Assumed)
+    }
+
     /// Compiles a query with values for its parameters.
     ///
     /// # Errors
     ///
     /// If the query means nothing: an unknown name, a missing parameter, a misplaced aggregate.
     pub fn new(query: &Query, parameters: &Parameters) -> Result<Self, CompileError> {
+        Self::compiled(query, parameters, Names::Required)
+    }
+
+    fn compiled(
+        query: &Query,
+        parameters: &Parameters,
+        names: Names,
+    ) -> Result<Self, CompileError> {
         let inner = match rows_of(query) {
-            Some(inner) => Some(Box::new(Self::new(inner, parameters)?)),
+            Some(inner) => Some(Box::new(Self::compiled(inner, parameters, names)?)),
             None => None,
         };
-        let compiled = match inner {
-            Some(_) => compile::compile_over_rows(query, parameters)?,
-            None => compile::compile(query, parameters)?,
-        };
+        let compiled = compile::compile(query, parameters, names, inner.is_some())?;
         let compile::Outcome { block, slots, reads_documents } = compiled;
         Ok(Self { inner, block, slots, reads_documents })
     }

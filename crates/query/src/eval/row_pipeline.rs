@@ -166,12 +166,31 @@ impl<'d> RowPipeline<'d> {
             // Aggregates over no rows still have a result.
             groups.push(Group { keys: Vec::new(), accumulators: start(grouping) });
         }
-        for group in groups {
+        if !block.order.is_empty() {
+            // Ties go by the group's keys, which are unique: the order does not depend on which
+            // partition's documents came first.
+            groups.sort_by(|left, right| compare_keys(&left.keys, &right.keys));
+        }
+        let mut rows = Vec::new();
+        for (ordinal, group) in groups.into_iter().enumerate() {
             let results = group.accumulators.into_iter().map(Accumulator::finish).collect();
             let group = GroupRow { keys: group.keys, results };
-            let value = machine.with_group(group, |m| project(m, &block.projection))?;
-            let Some(value) = value else { continue };
-            if self.pass(machine, block, keep(value))? == Flow::Enough {
+            let row = machine.with_group(group, |m| {
+                let Some(value) = project(m, &block.projection)? else { return Ok(None) };
+                let keys = block.order.iter().map(|(code, _)| m.eval(code).map(keep));
+                let keys = keys.collect::<Evaluated<_>>()?;
+                Ok(Some(Row { keys, document: ordinal as u64, value: keep(value) }))
+            })?;
+            let Some(row) = row else { continue };
+            if !block.order.is_empty() {
+                rows.push(row);
+            } else if self.pass(machine, block, row.value)? == Flow::Enough {
+                return Ok(());
+            }
+        }
+        rows.sort_by(|left, right| compare_groups(&block.order, left, right));
+        for row in rows {
+            if self.pass(machine, block, row.value)? == Flow::Enough {
                 break;
             }
         }
@@ -231,6 +250,21 @@ fn project<'a>(
     })
 }
 
+/// By the values of two lists of keys, one after the other, ascending.
+fn compare_keys(left: &[Datum<'_>], right: &[Datum<'_>]) -> Ordering {
+    let pairs = left.iter().zip(right).map(|(l, r)| compare_views(l.view(), r.view()));
+    pairs.into_iter().find(|ordering| ordering.is_ne()).unwrap_or(Ordering::Equal)
+}
+
+/// By the sort keys alone: groups come in the order of their keys, and the sort is stable.
+fn compare_groups(
+    order: &[(super::code::Code, Direction)],
+    left: &Row<'_>,
+    right: &Row<'_>,
+) -> Ordering {
+    compare_sort_keys(order, left, right).unwrap_or(Ordering::Equal)
+}
+
 /// By the sort keys, then by document in the direction of the first key: rows come in RID order,
 /// and that is how the service breaks ties. Rows of one document stay as they came.
 fn compare_rows(
@@ -238,15 +272,22 @@ fn compare_rows(
     left: &Row<'_>,
     right: &Row<'_>,
 ) -> Ordering {
-    for ((_, direction), (l, r)) in order.iter().zip(left.keys.iter().zip(&right.keys)) {
-        let ordering = direct(*direction, compare_views(l.view(), r.view()));
-        if ordering.is_ne() {
-            return ordering;
-        }
-    }
-    order
-        .first()
-        .map_or(Ordering::Equal, |(_, first)| direct(*first, left.document.cmp(&right.document)))
+    let by_document =
+        |(_, first): &(_, Direction)| direct(*first, left.document.cmp(&right.document));
+    compare_sort_keys(order, left, right)
+        .or_else(|| order.first().map(by_document))
+        .unwrap_or(Ordering::Equal)
+}
+
+/// The first sort key that differs; `None` if all are equal.
+fn compare_sort_keys(
+    order: &[(super::code::Code, Direction)],
+    left: &Row<'_>,
+    right: &Row<'_>,
+) -> Option<Ordering> {
+    let keys = order.iter().zip(left.keys.iter().zip(&right.keys));
+    keys.map(|((_, direction), (l, r))| direct(*direction, compare_views(l.view(), r.view())))
+        .find(|ordering| ordering.is_ne())
 }
 
 /// An ordering seen in a direction.

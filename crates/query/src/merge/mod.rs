@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use sidereal_protocol::QueryInfo;
+use sidereal_protocol::{QueryInfo, SortOrder};
 use thiserror::Error;
 
 pub use position::Position;
@@ -100,7 +100,7 @@ pub struct MergeState {
 impl Merge {
     /// A merge of the results of `ranges` ranges.
     pub fn new(info: &QueryInfo, ranges: usize) -> Self {
-        Self::over(info, Source::new(info.order_by.clone(), ranges))
+        Self::over(info, Source::new(row_order(info), ranges))
     }
 
     /// Resumes a merge from its [`state`](Self::state).
@@ -112,7 +112,7 @@ impl Merge {
     ///
     /// If the shape is not resumable.
     pub fn resume(info: &QueryInfo, state: MergeState) -> Result<Self, MergeError> {
-        let source = Source::resumed(info.order_by.clone(), &state.ranges);
+        let source = Source::resumed(row_order(info), &state.ranges);
         let mut merge = Self::over(info, source);
         merge.check_resumable()?;
         merge.window = state.window;
@@ -126,7 +126,7 @@ impl Merge {
         let count = info.d_count_info.as_ref();
         Self {
             source,
-            sorted: !info.order_by.is_empty(),
+            sorted: !row_order(info).is_empty(),
             groups: Groups::of(info),
             distinct: Distinct::of(info.distinct_type),
             count: count.map(|count| Count { alias: count.d_count_alias.clone(), rows: Some(0) }),
@@ -275,5 +275,13 @@ impl Merge {
         };
         let payload = row.as_object_mut().and_then(|row| row.swap_remove("payload"));
         payload.map(Next::Item).ok_or(MergeError::UnexpectedRow)
+    }
+}
+
+/// The order in which rows are merged: none where groups are sorted, which happens once they are whole.
+fn row_order(info: &QueryInfo) -> Vec<SortOrder> {
+    match info.group_by_expressions.is_empty() {
+        true => info.order_by.clone(),
+        false => Vec::new(),
     }
 }

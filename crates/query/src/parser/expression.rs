@@ -158,7 +158,7 @@ impl Parser<'_> {
             let height = base.height;
             let object = Box::new(base.expression);
             if self.accept(Symbol::Dot) {
-                let name = self.any_word("a property name")?;
+                let name = self.property_name()?;
                 base = self.grow(height, Expr::Property(object, name))?;
             } else if self.accept(Symbol::OpenBracket) {
                 let index = self.climb(Precedence::Conditional)?;

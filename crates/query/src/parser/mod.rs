@@ -160,7 +160,7 @@ impl<'t> Parser<'t> {
         let mut steps = Vec::new();
         loop {
             if self.accept(Symbol::Dot) {
-                steps.push(Step::Name(self.any_word("a property name")?));
+                steps.push(Step::Name(self.property_name()?));
             } else if self.accept(Symbol::OpenBracket) {
                 steps.push(self.bracketed_step()?);
                 self.expect(Symbol::CloseBracket)?;
@@ -333,6 +333,18 @@ impl<'t> Parser<'t> {
         match self.kind() {
             Kind::Identifier => Ok(self.take_text()),
             _ => Err(self.unexpected(expected)),
+        }
+    }
+
+    /// The name after a dot. A reserved word is no name there: `c["order"]`, not `c.order`, as in the
+    /// service. `RANK` is reserved in `ORDER BY RANK` alone.
+    fn property_name(&mut self) -> Parsed<String> {
+        match self.kind() {
+            Kind::Identifier | Kind::Keyword(Keyword::Rank) => Ok(self.take_text()),
+            Kind::Keyword(_) => Err(self.unexpected(
+                "a property name; a reserved word goes in brackets and quotes, as in c[\"order\"]",
+            )),
+            _ => Err(self.unexpected("a property name")),
         }
     }
 

@@ -76,7 +76,7 @@ fn the_whole_language_is_read() {
         "select value c from c",
         "SELECT TOP @n DISTINCT c.x FROM c",
         "SELECT DISTINCT TOP 5 c.x AS y, c['a b'] z, 1, 'two', {a: 1, \"b\": [c.x, {}]} FROM c AS d",
-        "SELECT VALUE c.value FROM c WHERE c.order = c.top.limit AND c.select[0] != null",
+        "SELECT VALUE c['value'] FROM c WHERE c['order'] = c['top']['limit'] AND c['select'][0] != null",
         "SELECT VALUE x FROM x IN c.list.of[\"things\"][3]",
         "SELECT 1 FROM c JOIN a IN c.a JOIN (SELECT VALUE b FROM b IN c.b) AS b JOIN (SELECT 1)",
         "SELECT 1 FROM (SELECT * FROM c) WHERE EXISTS(SELECT VALUE 1) AND ARRAY(SELECT VALUE 1) = [1]",
@@ -131,7 +131,7 @@ fn errors_point_at_the_place_and_say_what_was_expected() {
         ("SELECT VALUE #", 13, 14, "a token of the query language"),
         ("SELECT VALUE @ FROM c", 13, 14, "a parameter name after '@'"),
         ("SELECT /* x", 7, 11, "the end of a comment, '*/'"),
-        ("SELECT VALUE c. FROM c", 21, 22, "the end of the query"),
+        ("SELECT VALUE c.[0] FROM c", 15, 16, "a property name"),
     ];
     for (text, start, end, expected) in cases {
         let error = parse(text).expect_err(text);
@@ -208,12 +208,16 @@ fn text_and_joins_are_bounded() {
 }
 
 #[test]
-fn numbers_keep_their_value() {
+fn numbers_are_doubles_decimal_or_hexadecimal() {
     for (text, expected) in [
-        ("18446744073709551615", json!(u64::MAX)),
+        ("9007199254740992", json!(9_007_199_254_740_992_u64)),
+        ("9007199254740993", json!(9_007_199_254_740_992_u64)),
         ("18446744073709551616", json!(18_446_744_073_709_551_616.0)),
-        ("1.0", json!(1.0)),
-        ("1e2", json!(100.0)),
+        ("1.0", json!(1)),
+        ("1e2", json!(100)),
+        ("0.5", json!(0.5)),
+        ("0x1F", json!(31)),
+        ("0xffffffffffff", json!(0xffff_ffff_ffff_u64)),
     ] {
         let query = parse(&format!("SELECT VALUE {text}")).unwrap();
         let Projection::Value(Expr::Literal(Literal::Number(number))) = &query.select.projection
@@ -223,4 +227,16 @@ fn numbers_keep_their_value() {
         assert_eq!(json!(number), expected);
     }
     assert_eq!(BinaryOp::Add.symbol(), "+");
+}
+
+#[test]
+fn a_reserved_word_after_a_dot_is_a_syntax_error() {
+    for text in ["c.order", "c.value", "c.top", "c.a.Select", "c.limit[0]"] {
+        let error = parse(&format!("SELECT VALUE {text} FROM c")).expect_err(text);
+        assert!(error.expected.contains("reserved word"), "{text}: {error}");
+    }
+    assert!(parse("SELECT * FROM c.order").is_err());
+    for text in ["c[\"order\"]", "c['value'].x", "c.orders", "c.rank", "c.count"] {
+        parse(&format!("SELECT VALUE {text} FROM c")).expect(text);
+    }
 }

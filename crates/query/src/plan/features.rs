@@ -54,6 +54,9 @@ features! {
     TOP "Top" 15,
     /// Weights in hybrid search.
     WEIGHTED_RANK_FUSION "WeightedRankFusion" 16,
+    /// Groups sorted by their aggregates. Ours alone: a client that does not sort whole groups would
+    /// give them in the wrong order, so it must be refused.
+    GROUP_BY_AGGREGATE_ORDER "GroupByAggregateOrder" 17,
 }
 
 impl Features {

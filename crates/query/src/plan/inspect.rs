@@ -15,7 +15,12 @@ pub struct OrderPath {
 
 impl Query {
     /// The paths that `ORDER BY` sorts by: what an index policy must cover.
+    ///
+    /// None for a query that aggregates or groups: its rows are made before they are sorted.
     pub fn order_by_paths(&self) -> Vec<OrderPath> {
+        if !self.group_by.is_empty() || has_aggregate(&self.select.projection) {
+            return Vec::new();
+        }
         let Some(OrderBy::Keys(keys)) = &self.order_by else { return Vec::new() };
         let root = self.document_alias();
         let path = |expression| root.and_then(|root| path_below(expression, root));

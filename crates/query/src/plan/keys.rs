@@ -53,7 +53,8 @@ pub(super) fn query_ranges(
         let Ok(range) = definition.effective_range(key) else { return everything() };
         let written = match definition.effective_key(key) {
             Ok(point) => QueryRange::from(point),
-            Err(_) => QueryRange::from(range.clone()),
+            // No key falls on the upper bound of a prefix, and the gateway writes it as inside.
+            Err(_) => QueryRange { is_max_inclusive: true, ..QueryRange::from(range.clone()) },
         };
         ranges.push((range, written));
     }

@@ -37,7 +37,7 @@ pub fn plan(
     definition: &PartitionKeyDefinition,
     supported: Features,
 ) -> Result<PartitionedQueryExecutionInfo, PlanError> {
-    let program = Program::new(query, parameters)?;
+    let program = Program::for_planning(query, parameters)?;
     if !program.reads_documents() {
         return Ok(anywhere(query));
     }
@@ -65,21 +65,17 @@ pub fn plan_within_partition(
     parameters: &Parameters,
     key: EffectivePartitionKey,
 ) -> Result<PartitionedQueryExecutionInfo, PlanError> {
-    Program::new(query, parameters)?;
-    Ok(PartitionedQueryExecutionInfo::new(unchanged(query), vec![QueryRange::from(key)]))
+    Program::for_planning(query, parameters)?;
+    Ok(PartitionedQueryExecutionInfo::new(nothing_left(query), vec![QueryRange::from(key)]))
 }
 
 /// A query that reads no documents has the same result everywhere, so one partition is asked.
 fn anywhere(query: &Query) -> PartitionedQueryExecutionInfo {
     let first = QueryRange::from(EffectivePartitionKey::MIN);
-    PartitionedQueryExecutionInfo::new(unchanged(query), vec![first])
+    PartitionedQueryExecutionInfo::new(nothing_left(query), vec![first])
 }
 
-fn unchanged(query: &Query) -> QueryInfo {
-    QueryInfo { rewritten_query: query.to_string(), ..nothing_left(query) }
-}
-
-/// A merge with nothing to do.
+/// A merge with nothing to do, of a query that is sent as it is.
 fn nothing_left(query: &Query) -> QueryInfo {
     let has_select_value = matches!(query.select.projection, Projection::Value(_));
     QueryInfo { has_select_value, ..QueryInfo::default() }
@@ -88,7 +84,7 @@ fn nothing_left(query: &Query) -> QueryInfo {
 /// The merge a query needs, and the features that takes.
 fn describe(query: &Query, parameters: &Parameters) -> Result<(QueryInfo, Features), PlanError> {
     if let Some(inner) = inner_query(query)
-        && Program::new(inner, parameters)?.shape() != Shape::Streaming
+        && Program::for_planning(inner, parameters)?.shape() != Shape::Streaming
     {
         return Err(PlanError::NotPartitionable(
             "A sub-query in 'FROM' that sorts, groups, aggregates or counts rows is unsupported \
@@ -98,6 +94,14 @@ fn describe(query: &Query, parameters: &Parameters) -> Result<(QueryInfo, Featur
     let mut info = nothing_left(query);
     let mut needed = Features::NONE;
     let mut rewritten = match &query.order_by {
+        Some(OrderBy::Keys(keys)) if !query.group_by.is_empty() => {
+            needed = describe_groups(query, &mut info).with(describe_order(keys, &mut info));
+            if keys.iter().any(|key| !query.group_by.contains(&key.expression)) {
+                needed = needed.with(Features::GROUP_BY_AGGREGATE_ORDER);
+            }
+            rewrite::sorted_groups(query, keys)?
+        }
+        // One row is sorted whatever it is sorted by, so an aggregate alone has no order.
         _ if is_grouped(query) => {
             needed = describe_groups(query, &mut info);
             rewrite::grouped(query)?
@@ -108,12 +112,17 @@ fn describe(query: &Query, parameters: &Parameters) -> Result<(QueryInfo, Featur
         }
         Some(OrderBy::Rank(_)) | None => query.clone(),
     };
-    if query.select.distinct && info.aggregates.is_empty() {
+    // A lone aggregate is one row, which has no duplicate; groups may give equal ones.
+    let one_row = query.group_by.is_empty() && !info.aggregates.is_empty();
+    if query.select.distinct && !one_row {
         info.distinct_type = distinct_type(query);
         needed = needed.with(Features::DISTINCT);
     }
     needed = needed.with(describe_window(query, parameters, &mut info, &mut rewritten)?);
-    info.rewritten_query = rewritten.to_string();
+    // Empty where the original will do: a client then sends its own text, parameters included.
+    if rewritten != *query {
+        info.rewritten_query = rewritten.to_string();
+    }
     Ok((info, needed))
 }
 
@@ -276,6 +285,10 @@ fn count_of_distinct(
     // The order of what is only counted does not matter.
     let rows = Query { order_by: None, ..rows.clone() };
     let (mut info, needed) = describe(&rows, parameters)?;
+    if info.rewritten_query.is_empty() {
+        // What is sent is the query that is counted, not the one that counts.
+        info.rewritten_query = rows.to_string();
+    }
     info.has_select_value = matches!(query.select.projection, Projection::Value(_));
     info.d_count_info = Some(DistinctCountInfo { d_count_alias: alias });
     Ok((info, needed.with(Features::D_COUNT)))

@@ -1,7 +1,7 @@
 //! Query rewriting: what each partition is asked, so that its results can be merged.
 //!
-//! Sorted rows carry their sort keys, aggregates are partial, groups carry their keys, and windows are widened to whatever the others might not have. The shapes are those the
-//! published SDKs read.
+//! Sorted rows carry their sort keys, aggregates are partial, groups carry their keys, and windows are
+//! widened to whatever the others might not have. The shapes are those the published SDKs read.
 
 use sidereal_protocol::AggregateType;
 
@@ -78,6 +78,29 @@ pub(super) fn grouped(query: &Query) -> Result<Query, PlanError> {
         order_by: None,
         window: None,
     })
+}
+
+/// Rewrites a query that sorts its groups: a group becomes a sorted row whose payload is the row of a
+/// grouped query.
+///
+/// SDKs merge sorted rows first and group their payloads after it, in order of appearance. So groups
+/// that are sorted by their keys come out sorted there too; a sort by an aggregate needs a merge that
+/// sorts whole groups, because a partial aggregate says nothing of the order.
+pub(super) fn sorted_groups(query: &Query, keys: &[OrderKey]) -> Result<Query, PlanError> {
+    let mut rewritten = grouped(query)?;
+    let Projection::List(items) = rewritten.select.projection else { return Err(composed()) };
+    let payload = object_of(&items);
+    let sort_values = keys.iter().map(|key| match partial(&key.expression)? {
+        Some(partial) => Ok(item(partial)),
+        None => Ok(item(key.expression.clone())),
+    });
+    let sort_values = sort_values.collect::<Result<Vec<_>, PlanError>>()?;
+    rewritten.select.projection = Projection::List(vec![
+        named(Expr::Array(sort_values), Some("orderByItems")),
+        named(payload, Some("payload")),
+    ]);
+    rewritten.order_by = query.order_by.clone();
+    Ok(rewritten)
 }
 
 /// The aggregate an expression is, if it is nothing else.

@@ -44,6 +44,7 @@ fn a_plan_has_every_member_sdks_look_for() {
                 "hasSelectValue": false, "dCountInfo": null, "hasNonStreamingOrderBy": false,
             },
             "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": true, "isMaxInclusive": false}],
+            "hybridSearchQueryInfo": null,
         })
     );
 }
@@ -149,10 +150,7 @@ fn windows_are_widened_and_distinct_goes_before_them() {
         shown("SELECT * FROM c OFFSET 5 LIMIT 10"),
         json!({"offset": 5, "limit": 10, "rewrittenQuery": "SELECT *\nFROM c\nOFFSET 0 LIMIT 15"})
     );
-    assert_eq!(
-        shown("SELECT TOP 5 * FROM c"),
-        json!({"top": 5, "rewrittenQuery": "SELECT TOP 5 *\nFROM c"})
-    );
+    assert_eq!(shown("SELECT TOP 5 * FROM c"), json!({"top": 5}));
     assert_eq!(
         shown("SELECT DISTINCT TOP 5 c.x FROM c"),
         json!({"top": 5, "distinctType": "Unordered", "rewrittenQuery": "SELECT DISTINCT c.x\nFROM c"})
@@ -186,10 +184,52 @@ fn a_count_of_distinct_rows_is_counted_by_the_client() {
 fn plain_queries_are_sent_as_they_are() {
     assert_eq!(
         shown("select c.id from c where c.x > 1 -- why not"),
-        json!({"rewrittenQuery": "SELECT c.id\nFROM c\nWHERE c.x > 1"})
+        json!({}),
+        "an empty text says that the original will do"
     );
     let nowhere = plan_of("SELECT 1");
     assert_eq!(nowhere.query_ranges, [QueryRange::from(EffectivePartitionKey::MIN)]);
+}
+
+#[test]
+fn an_aggregate_alone_has_no_order() {
+    let plan = shown("SELECT VALUE COUNT(r.key) FROM r ORDER BY r.key");
+    assert_eq!(plan["aggregates"], json!(["Count"]));
+    assert_eq!(plan.get("orderBy"), None);
+    assert_eq!(plan["rewrittenQuery"], "SELECT VALUE [{\"item\": COUNT(r.key)}]\nFROM r");
+    let paths = parse("SELECT VALUE COUNT(1) FROM r ORDER BY r.a, r.b").unwrap().order_by_paths();
+    assert!(paths.is_empty(), "no composite index is asked for: {paths:?}");
+}
+
+#[test]
+fn sorted_groups_wrap_their_rows_as_sorted_rows_do() {
+    assert_eq!(
+        shown("SELECT c.k, COUNT(1) AS n FROM c GROUP BY c.k ORDER BY c.k DESC"),
+        json!({
+            "orderBy": ["Descending"], "orderByExpressions": ["c.k"],
+            "groupByExpressions": ["c.k"], "groupByAliases": ["k", "n"],
+            "groupByAliasToAggregateType": {"k": null, "n": "Count"},
+            "rewrittenQuery": "SELECT [{\"item\": c.k}] AS orderByItems, {\"groupByItems\": [{\"item\": c.k}], \"payload\": {\"k\": c.k, \"n\": {\"item\": COUNT(1)}}} AS payload\nFROM c\nGROUP BY c.k\nORDER BY c.k DESC",
+        })
+    );
+    let query = parse("SELECT c.k FROM c GROUP BY c.k ORDER BY COUNT(1)").unwrap();
+    let sdk = Features::ALL.without(Features::GROUP_BY_AGGREGATE_ORDER);
+    let refused = plan(&query, &Parameters::new(), &definition(), sdk).unwrap_err();
+    assert_eq!(refused, PlanError::UnsupportedFeatures(vec!["GroupByAggregateOrder"]));
+}
+
+#[test]
+fn a_missing_parameter_and_a_user_defined_function_are_planned() {
+    for text in [
+        "SELECT * FROM c WHERE c.x = @missing",
+        "SELECT VALUE udf.tax(c.price) FROM c",
+        "SELECT udf.f(c.x) AS y FROM c WHERE c.pk = 'a' ORDER BY c.x",
+    ] {
+        let plan = plan_of(text);
+        assert_eq!(plan.query_ranges.len(), 1, "{text}");
+        let query = parse(text).unwrap();
+        assert!(Program::new(&query, &Parameters::new()).is_err(), "{text} cannot run");
+    }
 }
 
 #[test]
@@ -208,7 +248,7 @@ fn what_cannot_be_put_together_is_refused() {
         assert!(matches!(error, PlanError::NotPartitionable(_)), "{text}: {error}");
         let key = EffectivePartitionKey::MIN;
         let within = plan_within_partition(&query, &Parameters::new(), key).unwrap();
-        assert_eq!(within.query_info.unwrap().rewritten_query, query.to_string());
+        assert_eq!(within.query_info.unwrap().rewritten_query, "", "sent as it is");
     }
 }
 
@@ -311,10 +351,11 @@ fn a_prefix_of_a_hierarchical_key_narrows_the_ranges() {
         plan.query_ranges
     };
     let prefix = definition.effective_range(&PartitionKey::from("a")).unwrap();
-    assert_eq!(ranges("c.tenant = 'a'"), [QueryRange::from(prefix.clone())]);
+    let prefix = QueryRange { is_max_inclusive: true, ..QueryRange::from(prefix) };
+    assert_eq!(ranges("c.tenant = 'a'"), std::slice::from_ref(&prefix));
     assert_eq!(
         ranges("(c.tenant = 'a' AND c.user.id = 'u') OR c.tenant = 'a'"),
-        [QueryRange::from(prefix)],
+        [prefix],
         "a key below the prefix adds nothing"
     );
     let point = definition.effective_key(&full("a", "u")).unwrap();

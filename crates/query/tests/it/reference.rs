@@ -76,12 +76,9 @@ fn binary(op: BinaryOp, left: Option<Value>, right: impl Fn() -> Option<Value>) 
     }
     let (left, right) = (left?, right()?);
     match op {
-        BinaryOp::Equal => (kind(&left) == kind(&right)).then(|| json!(same(&left, &right))),
-        BinaryOp::NotEqual
-        | BinaryOp::Less
-        | BinaryOp::LessOrEqual
-        | BinaryOp::Greater
-        | BinaryOp::GreaterOrEqual => {
+        BinaryOp::Equal => Some(json!(kind(&left) == kind(&right) && same(&left, &right))),
+        BinaryOp::NotEqual => Some(json!(kind(&left) != kind(&right) || !same(&left, &right))),
+        BinaryOp::Less | BinaryOp::LessOrEqual | BinaryOp::Greater | BinaryOp::GreaterOrEqual => {
             let order = match (&left, &right) {
                 (Value::Null, Value::Null) => std::cmp::Ordering::Equal,
                 (Value::Bool(l), Value::Bool(r)) => l.cmp(r),
@@ -90,7 +87,6 @@ fn binary(op: BinaryOp, left: Option<Value>, right: impl Fn() -> Option<Value>) 
                 _ => return None,
             };
             Some(json!(match op {
-                BinaryOp::NotEqual => order.is_ne(),
                 BinaryOp::Less => order.is_lt(),
                 BinaryOp::LessOrEqual => order.is_le(),
                 BinaryOp::Greater => order.is_gt(),

@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
-use serde_json::Number;
+use serde_json::{Number, Value};
 use sidereal_query::parse;
 use sidereal_query::tree::*;
 
@@ -29,10 +29,20 @@ fn literal() -> impl Strategy<Value = Literal> {
         Just(Literal::Undefined),
         Just(Literal::Null),
         any::<bool>().prop_map(Literal::Bool),
-        any::<u64>().prop_map(|n| Literal::Number(n.into())),
-        float.prop_filter_map("finite", |f| Number::from_f64(f.abs()).map(Literal::Number)),
+        any::<u64>().prop_map(|n| rounded(n.into())),
+        float.prop_filter_map("finite", |f| Number::from_f64(f.abs()).map(rounded)),
         text().prop_map(Literal::String),
     ]
+}
+
+/// A number as the parser reads it: the double nearest to what was written.
+fn rounded(number: Number) -> Literal {
+    let mut value = Value::Number(number);
+    sidereal_query::round_numbers(&mut value);
+    match value {
+        Value::Number(number) => Literal::Number(number),
+        other => unreachable!("{other}"),
+    }
 }
 
 fn binary_op() -> impl Strategy<Value = BinaryOp> {
