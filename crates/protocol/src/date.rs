@@ -10,9 +10,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 
 /// The length of a date in its only written form.
+// IMF-fixdate (RFC 9110, section 5.6.7) has a fixed width.
 const LENGTH: usize = 29;
 
 /// The year 10000 does not fit the form.
+// 9999-12-31T23:59:59Z.
 const LATEST_SECONDS: u64 = 253_402_300_799;
 
 /// A date to the second, in HTTP's form.

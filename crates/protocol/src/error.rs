@@ -83,6 +83,7 @@ impl std::error::Error for Error {}
 
 /// Shortens outside text for an error message, so that a megabyte of input is not echoed whole.
 pub(crate) fn excerpt(text: &str) -> Cow<'_, str> {
+    // Enough to recognise a value by, short enough for a log line.
     const LONGEST: usize = 64;
     match text.char_indices().nth(LONGEST) {
         Some((end, _)) => Cow::Owned(format!("{}…", &text[..end])),

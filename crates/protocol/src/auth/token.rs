@@ -14,6 +14,7 @@ use crate::secret::Secret;
 use crate::status::CosmosStatus;
 
 /// How far the date of a request may be from the server's clock, either way.
+// The service's rule: long enough for clocks that drift, short enough against replays.
 pub const DATE_WINDOW: Duration = Duration::from_secs(15 * 60);
 
 /// What the authorization header of a request carries.
@@ -69,6 +70,7 @@ impl AuthorizationToken {
         if decoded.trim().is_empty() {
             return Err(AuthorizationError::Missing);
         }
+        // Three parts at most: the signature is the rest, whatever it holds.
         let mut fields = decoded.trim().splitn(3, '&');
         let mut field = |name: &str| -> Result<&str, AuthorizationError> {
             let (key, value) = fields

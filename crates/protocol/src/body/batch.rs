@@ -13,9 +13,11 @@ use crate::status::CosmosStatus;
 use crate::wire::wire_enum;
 
 /// The most operations of one batch.
+// A documented limit of the service.
 pub const MAX_BATCH_OPERATIONS: usize = 100;
 
 /// The most bytes of one batch.
+// A documented limit of the service, that of any request.
 pub const MAX_BATCH_BYTES: usize = 2 * 1024 * 1024;
 
 /// One operation of a batch. Its body stays as it was written.

@@ -8,6 +8,7 @@ use serde_json::{Number, Value};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 
 /// The most operations of one patch.
+// A documented limit of the service.
 pub const MAX_PATCH_OPERATIONS: usize = 10;
 
 /// The body of a patch.

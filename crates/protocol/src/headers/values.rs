@@ -9,6 +9,7 @@ pub mod content_type {
     /// Items, databases, containers, batches.
     pub const JSON: &str = "application/json";
     /// Queries.
+    // Not application/json: the content type is how the service tells a query from a create.
     pub const QUERY: &str = "application/query+json";
     /// Patches, as most clients write it.
     pub const PATCH: &str = "application/json_patch+json";

@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::wire_enum;
 
 /// The most levels a hierarchical key can have.
+// A documented limit of the service.
 pub const MAX_HIERARCHY_LEVELS: usize = 3;
 
 /// The partition key of a container.

@@ -13,6 +13,7 @@ use super::value::PartitionKeyValue;
 use crate::error::{Error, ErrorKind, Result};
 
 /// Strings enter the version 1 hash with at most this many UTF-16 units.
+// The service's rule of version 1: long strings with one prefix share a partition, which version 2 ended.
 const V1_LONGEST_STRING: usize = 100;
 
 /// The byte each component begins with, in the hash and in the order-preserving encoding: its type tag.
@@ -86,16 +87,21 @@ fn hashed_by_level(components: &[PartitionKeyValue]) -> EffectivePartitionKey {
 }
 
 fn hashed_v2(components: &[PartitionKeyValue]) -> [u8; 16] {
+    // 0xFF ends a string: it occurs nowhere in UTF-8, so ("a", "b") and ("ab", "") differ.
     let hash = with_encoded(components, 0xFF, murmur3_128);
+    // Big-endian, so that comparing bytes compares numbers.
     let mut bytes = hash.to_be_bytes();
+    // The two highest bits are cleared, which leaves room above every hash for the end of the key space, FF.
     bytes[0] &= 0x3F;
     bytes
 }
 
 fn hashed_v1(components: &[PartitionKeyValue]) -> EffectivePartitionKey {
     let truncated: Vec<_> = components.iter().map(truncate).collect();
+    // Version 1 ends a string with a zero byte, as C does.
     let hash = with_encoded(&truncated, 0x00, murmur3_32);
     let mut bytes = Vec::with_capacity(16);
+    // The service writes the 32-bit hash as a double in its order-preserving encoding.
     push_number(&mut bytes, f64::from(hash));
     truncated.iter().for_each(|component| push_sortable(&mut bytes, component));
     EffectivePartitionKey::from_bytes(&bytes)
@@ -113,6 +119,7 @@ fn with_encoded<T>(
     terminator: u8,
     hash: impl FnOnce(&[u8]) -> T,
 ) -> T {
+    // Most keys are a GUID or shorter; a key may have 2 KB.
     const ON_STACK: usize = 256;
     let size = components.iter().map(encoded_size).sum();
     let (mut stack, mut heap) = ([0; ON_STACK], Vec::new());

@@ -3,6 +3,7 @@
 //! Written out here because it runs once per request and nothing else of a hashing crate is
 //! needed. The 128-bit variant works on 64-bit words, the 32-bit one on 32-bit words.
 
+// The multipliers of the reference implementation, MurmurHash3_x64_128.
 const C1: u64 = 0x87c3_7b91_1142_53d5;
 const C2: u64 = 0x4cf5_ad43_2745_937f;
 

@@ -11,6 +11,7 @@ use super::hash::{push_number, read_number};
 use super::range::EffectivePartitionKeyRange;
 
 /// The greatest digit: every hash is at most this.
+// 128 bits less the two that hashing clears.
 const LARGEST_HASH: u128 = (1 << 126) - 1;
 
 impl PartitionKeyDefinition {

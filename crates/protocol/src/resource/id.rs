@@ -8,9 +8,11 @@ use super::kinds::ResourceType;
 use crate::error::{Error, ErrorKind, Result, excerpt};
 
 /// The longest id of an item, in bytes.
+// A documented limit of the service.
 pub const MAX_ITEM_ID_BYTES: usize = 1023;
 
 /// The longest name of anything else, in characters.
+// A documented limit of the service, in characters where that of items is in bytes.
 pub const MAX_NAME_CHARS: usize = 255;
 
 /// What cannot stand for itself in a path. `@`, `+` and `=` can, and must: one gateway compares
@@ -38,6 +40,7 @@ pub fn check_id(kind: ResourceType, id: &str) -> Result<()> {
     if id.is_empty() {
         return refuse("an id must not be empty".to_owned());
     }
+    // These end or split a path.
     if let Some(forbidden) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
         return refuse(format!(
             "the id \"{}\" contains {forbidden}: an id must not contain / \\ ? or #",

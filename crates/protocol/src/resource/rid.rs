@@ -13,6 +13,7 @@ use super::kinds::ResourceType;
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::wire::serde_as_text;
 
+// A RID is part of a path, so `/` of base64 is written `-`; the padding stays.
 const ENGINE: GeneralPurpose = GeneralPurpose::new(&alphabet(), PAD);
 
 const fn alphabet() -> Alphabet {
@@ -23,6 +24,7 @@ const fn alphabet() -> Alphabet {
 }
 
 /// The longest RID, that of something inside a container.
+// Database (4), container (4), child (8).
 const LONGEST: usize = 16;
 
 /// The bits of a child's number that are left once its kind is written in.
@@ -109,6 +111,7 @@ impl Rid {
     /// The ordinal of a document within its container: the tie-breaker of a sort.
     pub fn document_order(&self) -> Option<u64> {
         match self.as_bytes().as_chunks::<8>() {
+            // Little-endian, unlike the database's and the container's part.
             ([_, number], []) => Some(u64::from_le_bytes(*number)),
             _ => None,
         }
