@@ -35,8 +35,8 @@ use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 /// ```
 #[derive(Debug)]
 pub struct CosmosDriver {
-    /// Kept so that connections and their care live as long as their driver.
-    _runtime: Arc<CosmosDriverRuntime>,
+    /// Kept also so that connections and their care live as long as their driver.
+    runtime: Arc<CosmosDriverRuntime>,
     options: OptionLayers,
     endpoint: Endpoint,
     data: TransportPipeline,
@@ -69,18 +69,19 @@ impl CosmosDriver {
         let account = Arc::new(account);
         let options = runtime.layers(Arc::clone(&account));
         let planes = runtime.planes_for(&options, &account)?;
-        let auth = Arc::new(AuthorizationPolicy::new(credential));
-        let headers = Arc::new(CosmosHeadersPolicy::new(&options));
+        let auth = Arc::new(AuthorizationPolicy::new(credential, &runtime.spawner()));
+        let headers = Arc::new(CosmosHeadersPolicy::new(&options, runtime.clock()));
         let pipeline = |plane: Plane| {
             TransportPipeline::new(
                 Arc::clone(&headers),
                 Arc::clone(&auth),
                 plane.transport,
                 plane.request_timeout,
+                runtime.clock().clone(),
             )
         };
         let (data, metadata) = (pipeline(planes.data), pipeline(planes.metadata));
-        Ok(Self { _runtime: runtime, options, endpoint, data, metadata })
+        Ok(Self { runtime, options, endpoint, data, metadata })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and
@@ -109,6 +110,7 @@ impl CosmosDriver {
             request: &options.request,
             availability: &options.availability,
             method: &options.method_options,
+            clock: self.runtime.clock(),
         };
         execute_operation_pipeline(operation, &pipeline).await
     }

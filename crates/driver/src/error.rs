@@ -53,6 +53,14 @@ impl ErrorKind {
     /// The kind that a response's status stands for.
     #[must_use]
     pub fn of_status(status: CosmosStatus) -> Self {
+        match status {
+            // Under codes that say otherwise to a caller: the session has not arrived in this region, the
+            // region takes no writes, or it does not know the account yet. Another attempt may succeed.
+            CosmosStatus::READ_SESSION_NOT_AVAILABLE
+            | CosmosStatus::WRITE_FORBIDDEN
+            | CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND => return Self::Unavailable,
+            _ => {}
+        }
         match status.code() {
             401 | 403 => Self::Unauthorized,
             404 => Self::NotFound,
@@ -178,7 +186,7 @@ mod tests {
         let kind = |code, sub_status| {
             ErrorKind::of_status(CosmosStatus::with_sub_status(code, sub_status))
         };
-        assert_eq!(kind(404, 1002), ErrorKind::NotFound);
+        assert_eq!(kind(404, 0), ErrorKind::NotFound);
         assert_eq!(kind(429, 3200), ErrorKind::Throttled);
         assert_eq!(kind(429, 3092), ErrorKind::Unavailable);
         assert_eq!(kind(409, 0), ErrorKind::Conflict);
@@ -186,6 +194,16 @@ mod tests {
         assert_eq!(kind(400, 1001), ErrorKind::InvalidRequest);
         assert_eq!(kind(403, 0), ErrorKind::Unauthorized);
         assert_eq!(kind(503, 0), ErrorKind::Unavailable);
+    }
+
+    /// A caller was told that its item is gone, or its credential refused, where a region was behind or not
+    /// the write region.
+    #[test]
+    fn a_region_that_is_behind_or_takes_no_writes_is_unavailable() {
+        for (code, sub_status) in [(404, 1002), (403, 3), (403, 1008)] {
+            let status = CosmosStatus::with_sub_status(code, sub_status);
+            assert_eq!(ErrorKind::of_status(status), ErrorKind::Unavailable, "{status}");
+        }
     }
 
     #[test]

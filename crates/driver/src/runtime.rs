@@ -6,10 +6,10 @@ use std::time::Duration;
 use rustls::pki_types::CertificateDer;
 
 use crate::options::{
-    CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions, EnvironmentError,
-    OptionLayers,
+    ClientOptions, CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions,
+    EnvironmentError, OptionLayers,
 };
-use crate::system::{BackgroundTaskManager, CpuMemoryMonitor, ShutdownOutcome};
+use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome, TaskSpawner};
 use crate::transport::{
     AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
     PoolContext, ShardingConfig,
@@ -28,6 +28,7 @@ pub struct CosmosDriverRuntime {
     extra_roots: Vec<CertificateDer<'static>>,
     planes: Planes,
     monitor: CpuMemoryMonitor,
+    clock: Clock,
     tasks: BackgroundTaskManager,
 }
 
@@ -73,6 +74,7 @@ pub struct CosmosDriverRuntimeBuilder {
     environment: Option<CosmosEnvironmentOptions>,
     factory: Option<Arc<dyn HttpClientFactory>>,
     extra_roots: Vec<CertificateDer<'static>>,
+    clock: Clock,
 }
 
 impl CosmosDriverRuntimeBuilder {
@@ -104,6 +106,13 @@ impl CosmosDriverRuntimeBuilder {
         self
     }
 
+    /// Time, randomness and ids, instead of the system's: [`Clock::simulated`] makes a run repeatable.
+    #[must_use]
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+
     /// Makes the runtime on the tokio runtime that runs now.
     ///
     /// # Errors
@@ -124,6 +133,7 @@ impl CosmosDriverRuntimeBuilder {
         let factory = self.factory.unwrap_or_else(|| Arc::new(NetHttpClientFactory::new()));
         let tasks = BackgroundTaskManager::new();
         let monitor = CpuMemoryMonitor::start(
+            &self.clock,
             &tasks.spawner(),
             layers.client_options().cpu_refresh_interval(),
         );
@@ -141,6 +151,7 @@ impl CosmosDriverRuntimeBuilder {
             extra_roots: self.extra_roots,
             planes,
             monitor,
+            clock: self.clock,
             tasks,
         }))
     }
@@ -159,6 +170,12 @@ impl CosmosDriverRuntime {
         OptionLayers::new(Arc::clone(&self.environment), Arc::clone(&self.options), account)
     }
 
+    /// Where time, randomness and ids come from.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
     /// How busy the machine has been.
     #[must_use]
     pub fn monitor(&self) -> &CpuMemoryMonitor {
@@ -170,6 +187,11 @@ impl CosmosDriverRuntime {
         self.tasks.shutdown(grace).await
     }
 
+    /// Who owns the background tasks of its drivers.
+    pub(crate) fn spawner(&self) -> TaskSpawner {
+        self.tasks.spawner()
+    }
+
     /// The connections of an account: the shared ones, unless it set connection options itself.
     pub(crate) fn planes_for(
         &self,
@@ -179,7 +201,13 @@ impl CosmosDriverRuntime {
         // Only what connections are made with counts; any other option can differ between accounts that
         // share them.
         let unset = CosmosClientOptions::default();
-        let is_shared = account.client_options == unset.client_options
+        let connecting = ClientOptions {
+            user_agent_suffix: None,
+            tracing_enabled: None,
+            cpu_refresh_interval: None,
+            ..account.client_options.clone()
+        };
+        let is_shared = connecting == unset.client_options
             && account.connection == unset.connection
             && account.sharding == unset.sharding;
         if is_shared {
@@ -217,7 +245,7 @@ impl PlaneBuilder<'_> {
         let transport = AdaptiveTransport::new(PoolContext {
             factory: Arc::clone(self.factory),
             client_config,
-            sharding: ShardingConfig::from(layers.sharding()),
+            sharding: ShardingConfig::from(layers.sharding()).for_answers_within(request_timeout),
             tasks: self.tasks.spawner(),
         });
         // Not started only if the owner is gone, and then nothing is left to sweep.

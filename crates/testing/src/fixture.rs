@@ -13,6 +13,7 @@ use sidereal_driver::diagnostics::{
     DiagnosticsContext, DiagnosticsContextBuilder, ExecutionContext, RequestDiagnostics,
 };
 use sidereal_driver::options::{AvailabilityOptions, OptionLayers};
+use sidereal_driver::system::Clock;
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::transport::internals::{
     AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy,
@@ -119,16 +120,17 @@ impl Setup {
     pub fn start(self) -> Client {
         let tasks = BackgroundTaskManager::new();
         let (request_timeout, throttling) = (self.client.request_timeout, self.throttling);
-        let auth_policy = AuthorizationPolicy::new(self.credential.clone());
+        let auth_policy = AuthorizationPolicy::new(self.credential.clone(), &tasks.spawner());
         let transport = AdaptiveTransport::new(self.context(&tasks));
         let pipeline = TransportPipeline::new(
-            CosmosHeadersPolicy::new(&OptionLayers::default()),
+            CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system()),
             auth_policy,
             Arc::clone(&transport),
             request_timeout,
+            Clock::system(),
         );
         // No jitter: tests assert on back-offs.
-        let pipeline = Arc::new(pipeline.with_jitter(|| 0.0));
+        let pipeline = Arc::new(pipeline.with_jitter(|_| 0.0));
         Client { transport, pipeline, throttling, tasks }
     }
 }
@@ -213,6 +215,7 @@ impl Client {
             execution_context: ExecutionContext::Initial,
             is_repeatable: true,
             deadline: None,
+            slow_after: None,
             throttling: self.throttling,
         }
     }

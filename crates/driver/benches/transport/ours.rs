@@ -2,7 +2,7 @@
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::uri::PathAndQuery;
@@ -10,15 +10,14 @@ use sidereal_driver::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use sidereal_driver::options::{
     AvailabilityOptions, CosmosClientOptions, OptionLayers, ShardingOptions,
 };
-use sidereal_driver::system::CpuMemoryMonitor;
 use sidereal_driver::system::internals::BackgroundTaskManager;
+use sidereal_driver::system::{Clock, CpuMemoryMonitor};
 use sidereal_driver::transport::internals::{
     AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, PoolContext,
     ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
 };
 use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
 use sidereal_protocol::{AccountKey, ResourceType};
-use uuid::Uuid;
 
 use crate::STREAMS;
 use crate::request::{BODY_BYTES, PATH, Shape, own_headers};
@@ -48,7 +47,8 @@ impl Ours {
             sharding: ShardingConfig::from(options.sharding()),
             tasks: tasks.spawner(),
         });
-        let monitor = CpuMemoryMonitor::start(&tasks.spawner(), Duration::from_secs(5));
+        let monitor =
+            CpuMemoryMonitor::start(&Clock::system(), &tasks.spawner(), Duration::from_secs(5));
         transport.start_sweeping(monitor.load());
         let key = AccountKey::from_base64(
             "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==",
@@ -56,10 +56,11 @@ impl Ours {
         let unset = AvailabilityOptions::default();
         Self {
             pipeline: TransportPipeline::new(
-                CosmosHeadersPolicy::new(&options),
-                AuthorizationPolicy::new(Credential::Key(key.unwrap())),
+                CosmosHeadersPolicy::new(&options, &Clock::system()),
+                AuthorizationPolicy::new(Credential::Key(key.unwrap()), &tasks.spawner()),
                 transport,
                 request_timeout,
+                Clock::system(),
             ),
             endpoint: format!("https://localhost:{}", server.port).parse().unwrap(),
             shape,
@@ -72,8 +73,8 @@ impl Ours {
     }
 
     pub(crate) async fn request(&self) {
-        let activity_id = Uuid::new_v4();
-        let now = Instant::now();
+        let activity_id = Clock::system().new_id();
+        let now = Clock::now();
         let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, now);
         let request = TransportRequest {
             method: self.shape.method(),
@@ -90,6 +91,7 @@ impl Ours {
             execution_context: ExecutionContext::Initial,
             is_repeatable: true,
             deadline: Some(now + Duration::from_secs(6)),
+            slow_after: None,
             throttling: self.throttling,
         };
         let result = self.pipeline.execute(&request, &mut diagnostics).await;

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::display::Brief;
 use super::failure::failure_text;
+use crate::system::Clock;
 use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
 /// One attempt: where it went, what it met, when, and what was decided then.
@@ -74,7 +75,7 @@ impl RequestDiagnostics {
 
     /// Notes that something happened now.
     pub fn record(&mut self, kind: RequestEventKind) {
-        self.record_at(kind, Instant::now());
+        self.record_at(kind, Clock::now());
     }
 
     /// Notes that something happened at a moment.
@@ -87,6 +88,14 @@ impl RequestDiagnostics {
     pub fn sent(&mut self) {
         self.request_sent = RequestSentStatus::MaybeSent;
         self.record(RequestEventKind::RequestSent);
+    }
+
+    /// Notes that nothing of the request was handed to a connection so far: it waits for one.
+    ///
+    /// The transport assumes otherwise when it gives a request to a client, so only a client that will call
+    /// [`sent`](Self::sent) may say this.
+    pub fn not_sent_yet(&mut self) {
+        self.request_sent = RequestSentStatus::NotSent;
     }
 
     /// Notes that it ended without a response, why, and whether it may have been carried out.

@@ -58,6 +58,7 @@ impl FaultInjectingHttpClient {
                 Err(HttpError::new(*kind, delivery.request_sent(), "a fault was injected"))
             }
             FaultInjectionResult::Delay(delay) => {
+                diagnostics.not_sent_yet();
                 self.wait(*delay, RequestSentStatus::NotSent).await?;
                 self.inner.execute(request, diagnostics).await
             }
@@ -100,10 +101,11 @@ impl FaultInjectingHttpClient {
     }
 
     async fn wait(&self, delay: Duration, sent: RequestSentStatus) -> Result<(), HttpError> {
-        // Unbiased: a client that is closed as the delay ends may go either way.
         tokio::select! {
-            () = tokio::time::sleep(delay) => Ok(()),
+            // The closing first: a closed client does nothing more.
+            biased;
             closed = self.closing(sent) => Err(closed),
+            () = tokio::time::sleep(delay) => Ok(()),
         }
     }
 

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
-use tokio::time::Instant;
 
 use super::{FaultInjectingHttpClient, FaultInjectionRule, RequestView, decide};
+use crate::system::Clock;
 use crate::transport::{Endpoint, HttpClient, HttpClientConfig, HttpClientFactory};
 
 /// Wraps the clients of another factory, so that faults can be injected into them while they run.
@@ -25,7 +25,7 @@ impl FaultInjectingHttpClientFactory {
     /// A factory without rules, whose draws differ from run to run.
     #[must_use]
     pub fn new(inner: Arc<dyn HttpClientFactory>) -> Self {
-        Self::with_seed(inner, fastrand::u64(..))
+        Self::with_seed(inner, Clock::system().random_seed())
     }
 
     /// A factory without rules, whose draws are the same for the same seed.
@@ -124,7 +124,7 @@ impl Faults {
         }
         // Relaxed: every request needs a number of its own, in no order.
         let random = self.random.fetch_add(Self::STEP, Ordering::Relaxed);
-        let now = Instant::now();
+        let now = Clock::now().into();
         loop {
             let rule = decide(&rules, view, now, random)?;
             if rule.claim_hit() {

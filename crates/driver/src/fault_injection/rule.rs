@@ -8,6 +8,7 @@ use tokio::time::Instant;
 
 use super::{FaultInjectionCondition, FaultInjectionResult, RequestView};
 use crate::options::Ratio;
+use crate::system::Clock;
 
 /// The rule that applies: the first that is switched on, within its time and below its limit, is about
 /// this, and is drawn.
@@ -95,7 +96,7 @@ impl FaultInjectionRule {
     /// The same rule for a while, counted from its start if it has one, else from now.
     #[must_use]
     pub fn lasting(self, duration: Duration) -> Self {
-        let start = self.start.unwrap_or_else(Instant::now);
+        let start = self.start.unwrap_or_else(|| Clock::now().into());
         self.starting_at(start).ending_at(start + duration)
     }
 

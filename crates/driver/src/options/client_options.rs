@@ -1,5 +1,6 @@
 //! The client's own behaviour on the wire, and what one call can ask for beside its request.
 
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -32,9 +33,14 @@ pub struct ClientOptions {
     #[option(env = "AZURE_COSMOS_LOCAL_ADDRESS")]
     pub local_address: Option<IpAddr>,
 
-    /// Accepts any certificate. For an emulator with a certificate of its own, never for an account.
+    /// Accepts any certificate of an emulator, which may have one of its own. Certificates of hosts that are
+    /// neither this machine nor among `emulator_hosts` are checked all the same.
     #[option(env = "AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", default = false)]
     pub accept_invalid_certs: Option<bool>,
+
+    /// Names of emulators on other hosts, such as that of a container, for the setting above.
+    #[option(env = "AZURE_COSMOS_EMULATOR_HOSTS")]
+    pub emulator_hosts: Option<BTreeSet<String>>,
 
     /// How often a silent TCP connection is probed.
     #[option(env = "AZURE_COSMOS_CONNECTION_POOL_TCP_KEEPALIVE_INTERVAL_MS", default = Duration::from_secs(30))]

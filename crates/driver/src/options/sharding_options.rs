@@ -73,7 +73,8 @@ pub struct ShardingOptions {
     #[option(env = "AZURE_COSMOS_SHARD_RECENT_SUCCESS_WINDOW_MS", default = Duration::from_secs(1))]
     pub recent_success_window: Option<Duration>,
 
-    /// Requests in flight without any success for this long mean that the shard hangs.
+    /// Requests in flight without any success for this long mean that the shard hangs. It is never less
+    /// than the longest that one of its requests may take.
     // Above the timeout of a data request (10 s), so that a slow response is not taken for a hang.
     #[option(env = "AZURE_COSMOS_SHARD_READ_HANG_THRESHOLD_MS", default = Duration::from_secs(15))]
     pub read_hang_threshold: Option<Duration>,

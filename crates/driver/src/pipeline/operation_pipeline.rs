@@ -4,14 +4,13 @@
 
 use std::time::Instant;
 
-use uuid::Uuid;
-
 use super::{
     AttemptTerms, OperationAction, RoutingDecision, build_transport_request,
     evaluate_transport_result,
 };
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, ClientMethodOptions, OptionLayers, RequestOptions};
+use crate::system::Clock;
 use crate::transport::{ThrottleRetryState, TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
@@ -23,6 +22,7 @@ pub(crate) struct OperationPipeline<'a> {
     pub(crate) request: &'a RequestOptions,
     pub(crate) availability: &'a AvailabilityOptions,
     pub(crate) method: &'a ClientMethodOptions<'a>,
+    pub(crate) clock: &'a Clock,
 }
 
 /// Runs an operation to its end.
@@ -30,8 +30,8 @@ pub(crate) async fn execute_operation_pipeline(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,
 ) -> Result<CosmosResponse, Error> {
-    let started = Instant::now();
-    let activity_id = pipeline.method.activity_id.unwrap_or_else(Uuid::new_v4);
+    let started = Clock::now();
+    let activity_id = pipeline.method.activity_id.unwrap_or_else(|| pipeline.clock.new_id());
     let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
     let running = run(operation, pipeline, &mut diagnostics);
     let ended = match pipeline.method.cancellation {
@@ -66,7 +66,7 @@ async fn run(
     let request = build_transport_request(operation, &pipeline.routing, &terms)
         .map_err(|error| (error, None))?;
     let result = pipeline.transport.execute(&request, diagnostics).await;
-    match evaluate_transport_result(operation, result.outcome) {
+    match evaluate_transport_result(operation, result.outcome, result.was_ambiguous) {
         OperationAction::Complete(response) => Ok(response),
         OperationAction::Abort(error, response) => Err((error, response)),
     }
@@ -89,7 +89,7 @@ fn finish(
     operation: &CosmosOperation,
     diagnostics: DiagnosticsContextBuilder,
 ) -> Result<CosmosResponse, Error> {
-    let now = Instant::now();
+    let now = Clock::now();
     let status = match &ended {
         Ok(response) | Err((_, Some(response))) => Some(response.status),
         Err((_, None)) => diagnostics.attempts().last().and_then(|attempt| attempt.status),

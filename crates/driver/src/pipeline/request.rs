@@ -17,6 +17,8 @@ use crate::{CosmosOperation, Error};
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
+/// What the service demands of a patch; its own media type, not that of RFC 6902.
+const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
 /// Where an attempt goes.
@@ -71,6 +73,7 @@ pub(crate) fn build_transport_request(
         execution_context: terms.execution_context,
         is_repeatable: operation.is_repeatable(),
         deadline: terms.deadline,
+        slow_after: None,
         throttling: terms.throttling,
     })
 }
@@ -88,6 +91,9 @@ fn headers(
     if matches!(operation.operation_type(), OperationType::Query | OperationType::QueryPlan) {
         headers.insert(names::IS_QUERY, TRUE);
         headers.insert(CONTENT_TYPE, QUERY_JSON);
+    }
+    if operation.operation_type() == OperationType::Patch {
+        headers.insert(CONTENT_TYPE, PATCH_JSON);
     }
     if operation.operation_type() == OperationType::Batch {
         // The service wants both words: atomic, and so not going on after an error.
@@ -226,6 +232,14 @@ mod tests {
         assert_eq!(batch.headers[names::BATCH_ATOMIC], "True");
         assert_eq!(batch.headers[names::BATCH_CONTINUE_ON_ERROR], "False");
         assert_eq!(query.path, "/dbs/store/colls/orders/docs");
+    }
+
+    #[test]
+    fn a_patch_has_the_service_s_own_media_type() {
+        let item = RequestPath::of(orders().item("1").unwrap());
+        let patch = CosmosOperation::new(OperationType::Patch, item);
+        let request = build(&patch, &RequestOptions::default());
+        assert_eq!(request.headers[CONTENT_TYPE], "application/json_patch+json");
     }
 
     #[test]

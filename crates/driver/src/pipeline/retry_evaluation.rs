@@ -1,6 +1,6 @@
 //! What the outcome of an attempt means for its operation. Pure.
 
-use crate::transport::{HttpError, RequestSentStatus, TransportOutcome, TransportResponse};
+use crate::transport::{HttpError, TransportOutcome, TransportResponse};
 use crate::{CosmosOperation, Error, ErrorKind};
 
 /// What the operation does after an attempt.
@@ -17,28 +17,20 @@ pub(crate) enum OperationAction {
 pub(crate) fn evaluate_transport_result(
     operation: &CosmosOperation,
     outcome: TransportOutcome,
+    was_ambiguous: bool,
 ) -> OperationAction {
-    let ambiguous =
-        |sent| sent == RequestSentStatus::MaybeSent && !operation.operation_type().is_read_only();
-    match outcome {
-        TransportOutcome::Success(response) => OperationAction::Complete(response),
-        TransportOutcome::HttpError(response) => {
-            let error = refusal(&response);
-            // 408: the gateway timed out waiting for its replica, which may have finished after that.
-            let is_ambiguous =
-                response.status.is_request_timeout() && ambiguous(RequestSentStatus::MaybeSent);
-            OperationAction::Abort(error.maybe_applied(is_ambiguous), Some(response))
-        }
-        TransportOutcome::TransportError { error, request_sent } => {
-            let error = lost(error).maybe_applied(ambiguous(request_sent));
-            OperationAction::Abort(error, None)
-        }
-        TransportOutcome::DeadlineExceeded { phase, request_sent } => {
+    // Of any attempt: a 409 after a lost create may be about the operation's own item.
+    let maybe_applied = was_ambiguous && !operation.operation_type().is_read_only();
+    let (error, response) = match outcome {
+        TransportOutcome::Success(response) => return OperationAction::Complete(response),
+        TransportOutcome::HttpError(response) => (refusal(&response), Some(response)),
+        TransportOutcome::TransportError { error, .. } => (lost(error), None),
+        TransportOutcome::DeadlineExceeded { phase, .. } => {
             let sentence = format!("the deadline passed while {phase}");
-            let error = Error::new(ErrorKind::DeadlineExceeded, sentence);
-            OperationAction::Abort(error.maybe_applied(ambiguous(request_sent)), None)
+            (Error::new(ErrorKind::DeadlineExceeded, sentence), None)
         }
-    }
+    };
+    OperationAction::Abort(error.maybe_applied(maybe_applied), response)
 }
 
 fn refusal(response: &TransportResponse) -> Error {
@@ -64,7 +56,7 @@ mod tests {
 
     use super::*;
     use crate::diagnostics::Phase;
-    use crate::transport::HttpErrorKind;
+    use crate::transport::{HttpErrorKind, RequestSentStatus};
 
     fn operation(operation_type: OperationType) -> CosmosOperation {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
@@ -81,7 +73,16 @@ mod tests {
     }
 
     fn aborted(operation_type: OperationType, outcome: TransportOutcome) -> Error {
-        match evaluate_transport_result(&operation(operation_type), outcome) {
+        let was_ambiguous = outcome.is_ambiguous();
+        aborted_after(operation_type, outcome, was_ambiguous)
+    }
+
+    fn aborted_after(
+        operation_type: OperationType,
+        outcome: TransportOutcome,
+        was_ambiguous: bool,
+    ) -> Error {
+        match evaluate_transport_result(&operation(operation_type), outcome, was_ambiguous) {
             OperationAction::Abort(error, _) => error,
             OperationAction::Complete(response) => panic!("completed with {}", response.status),
         }
@@ -95,7 +96,7 @@ mod tests {
     #[test]
     fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
-        let action = evaluate_transport_result(&operation(OperationType::Read), outcome);
+        let action = evaluate_transport_result(&operation(OperationType::Read), outcome, false);
         assert!(matches!(action, OperationAction::Complete(response) if response.body == "{}"));
     }
 
@@ -122,6 +123,16 @@ mod tests {
         let outcome = || TransportOutcome::HttpError(answer(408, ""));
         assert!(aborted(OperationType::Create, outcome()).may_have_been_applied());
         assert!(!aborted(OperationType::Query, outcome()).may_have_been_applied());
+    }
+
+    /// A create that was lost, sent again and met its own item was reported as never applied.
+    #[test]
+    fn a_refusal_after_an_ambiguous_attempt_may_be_about_the_operation_s_own_effect() {
+        let conflict = || TransportOutcome::HttpError(answer(409, ""));
+        let lost_before = aborted_after(OperationType::Create, conflict(), true);
+        assert_eq!(lost_before.kind(), ErrorKind::Conflict);
+        assert!(lost_before.may_have_been_applied());
+        assert!(!aborted_after(OperationType::Create, conflict(), false).may_have_been_applied());
     }
 
     #[test]

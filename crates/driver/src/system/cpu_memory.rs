@@ -12,7 +12,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use sysinfo::{MINIMUM_CPU_UPDATE_INTERVAL, ProcessRefreshKind, ProcessesToUpdate, System};
 
-use super::TaskSpawner;
+use super::{Clock, TaskSpawner};
 
 /// How many readings are kept: half a minute of them at the usual interval.
 const HISTORY_LIMIT: usize = 6;
@@ -28,8 +28,13 @@ impl CpuMemoryMonitor {
     ///
     /// The load is a difference, so it is known from the second reading on. That one comes quickly;
     /// those after it keep the interval, or the shortest that the system can tell apart.
+    ///
+    /// A simulated clock brings a load of its own: then nothing of this machine is read.
     #[must_use]
-    pub fn start(tasks: &TaskSpawner, interval: Duration) -> Self {
+    pub fn start(clock: &Clock, tasks: &TaskSpawner, interval: Duration) -> Self {
+        if let Some(load) = clock.simulated_cpu_load() {
+            return Self::reading_from(move || MachineReading::of_load(load), tasks, interval);
+        }
         let mut machine = Machine::new();
         Self::reading_from(move || machine.read(), tasks, interval)
     }
@@ -88,10 +93,11 @@ async fn keep_reading(
         history.store(Arc::new(longer));
         // Not held while it sleeps: the task must not keep the readings alive.
         drop(history);
-        // Unbiased: a reading more or less at shutdown makes no difference.
         tokio::select! {
-            () = tokio::time::sleep(pause) => {}
+            // The shutdown first: a reading more would delay it for nothing.
+            biased;
             () = tasks.shutdown_requested() => return,
+            () = tokio::time::sleep(pause) => {}
         }
         pause = interval;
     }
@@ -198,6 +204,14 @@ pub struct MachineReading {
     pub process_memory: Option<u64>,
 }
 
+impl MachineReading {
+    /// A reading of a load and nothing else.
+    fn of_load(cpu_load: Option<f64>) -> Self {
+        let (at, memory_used, memory_total) = (Clock::now(), 0, 0);
+        Self { at, cpu_load, memory_used, memory_total, process_memory: None }
+    }
+}
+
 /// The machine as the system describes it.
 struct Machine {
     system: System,
@@ -219,7 +233,7 @@ impl Machine {
         let (memory_used, memory_total) = self.memory();
         let process_memory = self.process_memory();
         MachineReading {
-            at: Instant::now(),
+            at: Clock::now(),
             cpu_load: load,
             memory_used,
             memory_total,
@@ -344,7 +358,7 @@ mod tests {
     #[tokio::test]
     async fn this_machine_can_be_read() {
         let manager = BackgroundTaskManager::new();
-        let monitor = CpuMemoryMonitor::start(&manager.spawner(), Duration::ZERO);
+        let monitor = CpuMemoryMonitor::start(&Clock::system(), &manager.spawner(), Duration::ZERO);
         let known = async {
             while monitor.cpu_load().is_none() {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -1,12 +1,14 @@
-//! What the driver needs of the process and the machine it lives in: tasks that run beside requests,
-//! and how busy the machine is.
+//! What the driver needs of the process and the machine it lives in: a clock, tasks that run beside
+//! requests, and how busy the machine is.
 
+mod clock;
 mod cpu_memory;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod task_names;
 mod tasks;
 
+pub use clock::Clock;
 pub use cpu_memory::{CpuLoad, CpuMemoryMonitor, MachineHistory, MachineReading};
 pub use tasks::ShutdownOutcome;
 pub(crate) use tasks::{BackgroundTaskManager, TaskSpawner};

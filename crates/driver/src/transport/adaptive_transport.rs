@@ -4,7 +4,7 @@
 //! later one. The transport switches between HTTP/1.1 and HTTP/2 when the endpoint does: a new pool
 //! replaces the old one, and requests that met the change fail as *not sent*, so they are sent again.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use super::sharding::{EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, SendTerms};
 use super::{Endpoint, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpVersions};
 use crate::diagnostics::RequestDiagnostics;
-use crate::system::CpuLoad;
+use crate::system::{Clock, CpuLoad};
 
 /// How long an endpoint that reset a stream with `HTTP_1_1_REQUIRED` (RFC 9113, section 7) is not offered
 /// HTTP/2 again. Long beside the cost of switching back and forth, short beside a deployment.
@@ -23,7 +23,8 @@ const HTTP1_ONLY_PERIOD: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug)]
 pub struct AdaptiveTransport {
     context: PoolContext,
-    endpoints: ArcSwap<HashMap<Endpoint, Arc<EndpointPool>>>,
+    /// Ordered: a sweep goes through it, and two runs must do so alike.
+    endpoints: ArcSwap<BTreeMap<Endpoint, Arc<EndpointPool>>>,
 }
 
 /// One endpoint, and the pool that serves it now.
@@ -68,7 +69,7 @@ impl AdaptiveTransport {
     pub fn expect_http2(&self, endpoint: &Endpoint) {
         let entry = Arc::new(self.new_endpoint_pool(endpoint, HttpVersions::Http2PriorKnowledge));
         self.endpoints.rcu(|endpoints| {
-            let mut endpoints = HashMap::clone(endpoints);
+            let mut endpoints = BTreeMap::clone(endpoints);
             let known = endpoints.get(endpoint).map(|known| known.versions);
             if known != Some(HttpVersions::Http2PriorKnowledge) {
                 endpoints.insert(endpoint.clone(), Arc::clone(&entry));
@@ -102,14 +103,30 @@ impl AdaptiveTransport {
     pub fn start_sweeping(self: &Arc<Self>, cpu_load: CpuLoad) -> bool {
         let interval = self.context.sharding.health_check_interval;
         let transport = Arc::downgrade(self);
+        let tasks = self.context.tasks.clone();
         self.context.tasks.spawn("shard-sweep", async move {
             loop {
-                tokio::time::sleep(interval).await;
+                tokio::select! {
+                    // The shutdown first: a sweep would open connections that it closes again.
+                    biased;
+                    () = tasks.shutdown_requested() => {
+                        transport.upgrade().inspect(|transport| transport.close());
+                        return;
+                    }
+                    () = tokio::time::sleep(interval) => {}
+                }
                 // Weak between sweeps: the task must not keep the transport alive.
                 let Some(transport) = transport.upgrade() else { return };
-                transport.sweep(Instant::now(), cpu_load.now());
+                transport.sweep(Clock::now(), cpu_load.now());
             }
         })
+    }
+
+    /// Takes no more requests. Those on a connection may finish, and their connections end with them.
+    fn close(&self) {
+        for entry in self.endpoints.load().values() {
+            entry.pool.load().close();
+        }
     }
 
     /// What there is now, endpoint by endpoint.
@@ -131,7 +148,7 @@ impl AdaptiveTransport {
         }
         let made = Arc::new(self.new_endpoint_pool(endpoint, self.context.client_config.versions));
         self.endpoints.rcu(|endpoints| {
-            let mut endpoints = HashMap::clone(endpoints);
+            let mut endpoints = BTreeMap::clone(endpoints);
             endpoints.entry(endpoint.clone()).or_insert_with(|| Arc::clone(&made));
             endpoints
         });

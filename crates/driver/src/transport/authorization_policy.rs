@@ -4,20 +4,15 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use arc_swap::ArcSwapOption;
 use http::{HeaderValue, Method};
 use sidereal_protocol::{AccountKey, AuthorizationToken, Secret, SignedRequest};
-use tokio::sync::Semaphore;
 
 use super::headers_policy::DateHeader;
-use super::{AuthorizationContext, HttpError, HttpErrorKind, RequestSentStatus};
-
-/// A token is renewed this long before it expires, while the old one still serves. Entra's tokens live an
-/// hour or more; five minutes cover several slow or failing fetches.
-const RENEW_AHEAD: Duration = Duration::from_secs(5 * 60);
+use super::token_cache::TokenCache;
+use super::{AuthorizationContext, HttpError};
+use crate::system::TaskSpawner;
 
 /// What requests are authorized with. It appears in no output.
 #[derive(Clone)]
@@ -97,15 +92,15 @@ enum Kind {
 }
 
 impl AuthorizationPolicy {
-    /// Authorizes with a credential.
+    /// Authorizes with a credential; tokens are fetched in tasks of the spawner's owner.
     #[must_use]
-    pub fn new(credential: Credential) -> Self {
+    pub fn new(credential: Credential, tasks: &TaskSpawner) -> Self {
         Self(match credential {
             Credential::Key(key) => Kind::Key(key),
             Credential::Resource(signature) => Kind::Fixed(
                 resource_header(&signature).expect("a percent-encoded signature is a header"),
             ),
-            Credential::Entra(source) => Kind::Tokens(TokenCache::new(source)),
+            Credential::Entra(source) => Kind::Tokens(TokenCache::new(source, tasks.clone())),
         })
     }
 
@@ -113,6 +108,13 @@ impl AuthorizationPolicy {
     #[must_use]
     pub fn is_renewable(&self) -> bool {
         matches!(self.0, Kind::Tokens(_))
+    }
+
+    /// Whether what is sent could be used by whoever reads it (RFC 6750, section 5.2), unlike a signature of
+    /// one request.
+    #[must_use]
+    pub fn is_bearer(&self) -> bool {
+        matches!(self.0, Kind::Tokens(_) | Kind::Fixed(_))
     }
 
     /// The authorization of a request.
@@ -141,126 +143,6 @@ impl AuthorizationPolicy {
         if let Kind::Tokens(cache) = &self.0 {
             cache.invalidate(refused);
         }
-    }
-}
-
-/// The token in use, replaced whole. Fetching is single-flight.
-struct TokenCache {
-    source: Arc<dyn AccessTokenSource>,
-    current: ArcSwapOption<CachedToken>,
-    /// Set by the request that renews ahead of time; the others go on with the old token.
-    is_renewing: AtomicBool,
-    /// One permit: requests without a token wait for the one that fetches it. A semaphore, since a request
-    /// that is cancelled while it fetches must let the next one try.
-    fetching: Semaphore,
-}
-
-struct CachedToken {
-    header: HeaderValue,
-    expires_on: SystemTime,
-}
-
-impl TokenCache {
-    fn new(source: Arc<dyn AccessTokenSource>) -> Self {
-        Self {
-            source,
-            current: ArcSwapOption::empty(),
-            is_renewing: AtomicBool::new(false),
-            fetching: Semaphore::new(1),
-        }
-    }
-
-    async fn header(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
-        let current = self.current.load_full();
-        let Some(token) = current.filter(|token| token.expires_on > now) else {
-            return self.fetch_single_flight(now).await;
-        };
-        // Acquire: pairs with the Release of `RenewalGuard`; who wins the flag sees the token that the last
-        // renewal stored.
-        if token.expires_on > now + RENEW_AHEAD || self.is_renewing.swap(true, Ordering::AcqRel) {
-            return Ok(token.header.clone());
-        }
-        let renewing = RenewalGuard(&self.is_renewing);
-        let renewed = self.fetch().await;
-        drop(renewing);
-        match renewed {
-            Ok(header) => Ok(header),
-            Err(error) => {
-                tracing::warn!(%error, "token renewal failed; the current token is used until it expires");
-                Ok(token.header.clone())
-            }
-        }
-    }
-
-    /// Fetches a token, single-flight: requests that come meanwhile wait and take it too.
-    async fn fetch_single_flight(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
-        let _permit = self.fetching.acquire().await.expect("nobody closes it");
-        // Looked at again: the holder of the permit before us may have fetched it.
-        if let Some(token) = self.current.load_full().filter(|token| token.expires_on > now) {
-            return Ok(token.header.clone());
-        }
-        self.fetch().await
-    }
-
-    async fn fetch(&self) -> Result<HeaderValue, HttpError> {
-        let failed = |sentence: &'static str| {
-            HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
-        };
-        let token = self.source.fetch().await.map_err(|error| {
-            // The source's own text may quote a secret: it stays in the error's `source`, and logs and
-            // diagnostics leave it out.
-            failed("the credential gave no token: check its identity and its permissions")
-                .caused_by(SourceFailure(error))
-        })?;
-        let header = AuthorizationToken::Entra { access_token: token.secret }
-            .header_value()
-            .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
-        let cached = CachedToken { header: header.clone(), expires_on: token.expires_on };
-        self.current.store(Some(Arc::new(cached)));
-        Ok(header)
-    }
-
-    fn invalidate(&self, refused: Option<&HeaderValue>) {
-        let current = self.current.load();
-        // Compared and swapped: another request may have fetched a new one already, which must stay.
-        if let Some(token) = current.as_ref()
-            && refused.is_none_or(|refused| *refused == token.header)
-        {
-            self.current.compare_and_swap(&current, None);
-        }
-    }
-}
-
-/// By hand, as for `Credential`.
-impl fmt::Debug for TokenCache {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("TokenCache").finish_non_exhaustive()
-    }
-}
-
-/// Lets others renew again, also when the renewal is cancelled.
-struct RenewalGuard<'a>(&'a AtomicBool);
-
-impl Drop for RenewalGuard<'_> {
-    fn drop(&mut self) {
-        // Release: pairs with the Acquire of the swap that takes the flag.
-        self.0.store(false, Ordering::Release);
-    }
-}
-
-/// Why a source gave no token. A type of its own, because a boxed error is no `Error` itself.
-#[derive(Debug)]
-struct SourceFailure(Box<dyn std::error::Error + Send + Sync>);
-
-impl fmt::Display for SourceFailure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(formatter)
-    }
-}
-
-impl std::error::Error for SourceFailure {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        self.0.source()
     }
 }
 

@@ -71,8 +71,9 @@ impl AzureCoreHttpClient {
         }
         // Before the first poll: a future that is dropped at its deadline may have sent the request.
         diagnostics.sent();
-        // Unbiased: a response that is there when the client is closed may go either way.
         tokio::select! {
+            // The response first: one that is there when the client is closed is not ambiguous.
+            biased;
             answer = self.exchange(&request, diagnostics) => answer,
             () = self.closed.cancelled() => Err(evicted(RequestSentStatus::MaybeSent)),
         }

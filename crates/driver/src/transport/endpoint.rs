@@ -77,6 +77,16 @@ impl Endpoint {
         self.0.host.trim_start_matches('[').trim_end_matches(']')
     }
 
+    /// Whether it is on this machine: a loopback address, or a name that means one (RFC 6761, section 6.3).
+    #[must_use]
+    pub fn is_loopback(&self) -> bool {
+        let host = self.host();
+        let address = host.parse::<std::net::IpAddr>();
+        address.is_ok_and(|it| it.is_loopback())
+            || host == "localhost"
+            || host.ends_with(".localhost")
+    }
+
     /// The port.
     #[must_use]
     pub fn port(&self) -> u16 {
@@ -133,6 +143,22 @@ impl PartialEq for Endpoint {
 
 impl Eq for Endpoint {}
 
+impl Ord for Endpoint {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        // The pointer first, as in `eq`.
+        match Arc::ptr_eq(&self.0, &other.0) {
+            true => std::cmp::Ordering::Equal,
+            false => self.0.text.cmp(&other.0.text),
+        }
+    }
+}
+
+impl PartialOrd for Endpoint {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
 impl std::hash::Hash for Endpoint {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.0.text.hash(state);
@@ -160,6 +186,18 @@ mod tests {
         let endpoint: Endpoint = "https://Contoso.documents.azure.com/dbs/d".parse().unwrap();
         assert_eq!(endpoint.as_str(), "https://contoso.documents.azure.com:443");
         assert_eq!(Some(endpoint), "https://contoso.documents.azure.com:443".parse().ok());
+    }
+
+    #[test]
+    fn loopback_is_this_machine_by_address_or_name() {
+        let is_loopback = |url: &str| url.parse::<Endpoint>().unwrap().is_loopback();
+        for own in ["http://127.0.0.9", "http://[::1]:1", "http://LOCALHOST", "http://a.localhost"]
+        {
+            assert!(is_loopback(own), "{own}");
+        }
+        for other in ["http://10.0.0.1", "http://notlocalhost", "http://localhost.contoso.com"] {
+            assert!(!is_loopback(other), "{other}");
+        }
     }
 
     #[test]

@@ -11,6 +11,7 @@ use sidereal_protocol::headers::names;
 use uuid::Uuid;
 
 use crate::options::OptionLayers;
+use crate::system::Clock;
 
 /// The version of the service's protocol that is spoken.
 const API_VERSION: HeaderValue = HeaderValue::from_static(names::API_VERSION);
@@ -47,15 +48,15 @@ pub(super) struct DateHeader {
 impl CosmosHeadersPolicy {
     /// The headers of a client: its user agent comes from the settings, its id is new.
     #[must_use]
-    pub fn new(options: &OptionLayers) -> Self {
+    pub fn new(options: &OptionLayers, clock: &Clock) -> Self {
         let account = options.account();
         let client = options.client_options();
         let extra = [account.application_name(), client.user_agent_suffix()];
         Self {
             user_agent: user_agent(&extra.map(|text| text.map(AsRef::as_ref).unwrap_or_default())),
-            client_id: HeaderValue::from_str(&Uuid::new_v4().to_string())
+            client_id: HeaderValue::from_str(&clock.new_id().to_string())
                 .expect("an id is visible ASCII"),
-            date: ArcSwap::from_pointee(DateHeader::of(SystemTime::now())),
+            date: ArcSwap::from_pointee(DateHeader::of(clock.wall())),
         }
     }
 
@@ -144,7 +145,7 @@ mod tests {
     use crate::options::{ClientOptions, CosmosAccountOptions, CosmosClientOptions};
 
     fn policy() -> CosmosHeadersPolicy {
-        CosmosHeadersPolicy::new(&OptionLayers::default())
+        CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system())
     }
 
     #[test]
@@ -197,7 +198,7 @@ mod tests {
             ..CosmosClientOptions::default()
         };
         let layers = OptionLayers::new(Arc::default(), Arc::default(), Arc::new(options));
-        let agent = CosmosHeadersPolicy::new(&layers).user_agent;
+        let agent = CosmosHeadersPolicy::new(&layers, &Clock::system()).user_agent;
         let agent = agent.to_str().unwrap();
         assert!(agent.starts_with("sidereal/") && agent.contains(" shopX: y xxx"), "{agent}");
         assert_eq!(agent.len(), MAX_USER_AGENT_BYTES);

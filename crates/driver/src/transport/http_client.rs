@@ -29,7 +29,9 @@ pub trait HttpClient: fmt::Debug + Send + Sync {
     /// Sends a request and waits for the whole response, whatever its status.
     ///
     /// An error says how far the request got. What is known earlier (the moment it was sent, the headers'
-    /// arrival) goes into `diagnostics`, which outlives a future that is dropped at its deadline.
+    /// arrival) goes into `diagnostics`, which outlives a future that is dropped at its deadline. A future
+    /// that is dropped counts as *maybe sent*, unless the client has said that the request is
+    /// [not sent yet](RequestDiagnostics::not_sent_yet) and not that it was [sent](RequestDiagnostics::sent).
     fn execute<'a>(
         &'a self,
         request: HttpRequest,

@@ -1,5 +1,6 @@
 //! Where clients come from, and what each is made with.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -9,6 +10,7 @@ use rustls::pki_types::CertificateDer;
 
 use super::{Endpoint, HttpClient, InvalidProxy, ProxyConfig};
 use crate::options::OptionLayers;
+use crate::system::TaskSpawner;
 
 /// Makes clients. Each call gives one with connections of its own, so that a bad one harms no other.
 pub trait HttpClientFactory: fmt::Debug + Send + Sync {
@@ -34,7 +36,7 @@ pub struct HttpClientConfig {
     pub proxy: Option<ProxyConfig>,
     /// The local address that connections start from.
     pub local_address: Option<IpAddr>,
-    /// Accepts any certificate. For an emulator with a certificate of its own, never for an account.
+    /// Accepts any certificate of an emulator: on loopback, or among `emulator_hosts`.
     pub accept_invalid_certs: bool,
     /// Roots that are trusted beside the platform's.
     pub extra_roots: Vec<CertificateDer<'static>>,
@@ -48,6 +50,10 @@ pub struct HttpClientConfig {
     pub http2_keep_alive_interval: Duration,
     /// How long a PING may stay unacknowledged before the connection counts as lost.
     pub http2_keep_alive_timeout: Duration,
+    /// Hosts beside loopback whose certificates are not checked if `accept_invalid_certs` says so.
+    pub emulator_hosts: BTreeSet<String>,
+    /// Who owns the tasks of connections; nobody where a client is made outside a driver.
+    pub(crate) tasks: Option<TaskSpawner>,
 }
 
 impl HttpClientConfig {
@@ -82,6 +88,8 @@ impl HttpClientConfig {
             tcp_keepalive_interval: client.tcp_keepalive_interval(),
             http2_keep_alive_interval: client.http2_keep_alive_interval(),
             http2_keep_alive_timeout: client.http2_keep_alive_timeout(),
+            emulator_hosts: client.emulator_hosts().cloned().unwrap_or_default(),
+            tasks: None,
         })
     }
 
@@ -96,6 +104,36 @@ impl HttpClientConfig {
     }
 }
 
+impl HttpClientConfig {
+    /// Whether any certificate of an endpoint is accepted: the setting says so, and the endpoint is an
+    /// emulator's, on this machine or under a name that was given.
+    #[must_use]
+    pub fn accepts_any_certificate_of(&self, endpoint: &Endpoint) -> bool {
+        let is_named =
+            || self.emulator_hosts.iter().any(|host| host.eq_ignore_ascii_case(endpoint.host()));
+        self.accept_invalid_certs && (endpoint.is_loopback() || is_named())
+    }
+
+    /// Starts the task of a connection, in the hands of the driver's owner where there is one. After its
+    /// shutdown nothing is started.
+    pub(crate) fn spawn<T>(
+        &self,
+        name: &'static str,
+        task: impl Future<Output = T> + Send + 'static,
+    ) {
+        let task = async move {
+            // What a connection's task returns was told to its requests already.
+            let _ = task.await;
+        };
+        match &self.tasks {
+            Some(tasks) => {
+                let _ = tasks.spawn(name, task); // Not started: the requests on it fail as not sent.
+            }
+            None => drop(tokio::spawn(task)), // Detached: it ends with its client.
+        }
+    }
+}
+
 /// Which versions of HTTP a connection may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpVersions {
@@ -106,4 +144,25 @@ pub enum HttpVersions {
     Http1Only,
     /// HTTP/2 with prior knowledge (RFC 9113, section 3.3), in cleartext and over TLS.
     Http2PriorKnowledge,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The setting turned checks off for every endpoint, an account's included.
+    #[test]
+    fn any_certificate_is_accepted_of_emulators_alone() {
+        let mut config = HttpClientConfig::data_plane(&OptionLayers::default()).unwrap();
+        let accepts = |config: &HttpClientConfig, url: &str| {
+            config.accepts_any_certificate_of(&url.parse().unwrap())
+        };
+        assert!(!accepts(&config, "https://localhost:8081"));
+        config.accept_invalid_certs = true;
+        assert!(accepts(&config, "https://localhost:8081") && accepts(&config, "https://[::1]"));
+        assert!(!accepts(&config, "https://contoso.documents.azure.com"));
+        assert!(!accepts(&config, "https://emulator:8081"));
+        config.emulator_hosts.insert("Emulator".to_owned());
+        assert!(accepts(&config, "https://emulator:8081"));
+    }
 }

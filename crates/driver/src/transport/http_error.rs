@@ -50,11 +50,12 @@ impl fmt::Display for RequestSentStatus {
 pub enum HttpErrorKind {
     /// The request cannot be sent as it is.
     InvalidRequest,
-    /// No connection could be made: name, network or port.
+    /// No connection could be made, and the next attempt may do better: name, network or port, a TLS
+    /// handshake that was cut off, a proxy that failed for the moment.
     Connect,
-    /// The peer's certificate was refused, or TLS failed.
+    /// The peer's certificate was refused, or TLS cannot be set up.
     Tls,
-    /// The proxy refused, or did not answer sensibly.
+    /// The proxy refused.
     Proxy,
     /// The connection ended, or hung, before the response was complete.
     ConnectionLost,

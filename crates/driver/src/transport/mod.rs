@@ -26,6 +26,7 @@ pub mod internals;
 mod net;
 mod proxy_config;
 mod sharding;
+mod token_cache;
 mod transport_pipeline;
 mod transport_request;
 mod transport_result;

@@ -1,7 +1,7 @@
 //! One attempt at one endpoint, to its end: headers, signature, sending, and retries at the same endpoint.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::AUTHORIZATION;
@@ -10,13 +10,14 @@ use sidereal_protocol::headers::ResponseHeaders;
 use super::transport_retry::{RetryContext, ThrottleAction, evaluate_transport_retry};
 use super::{
     AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
-    HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
-    TransportResult,
+    HttpRequest, HttpResponse, RequestSentStatus, SendTerms, TransportOutcome, TransportRequest,
+    TransportResponse, TransportResult,
 };
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, NextStep, RequestDiagnostics,
     RequestEventKind,
 };
+use crate::system::Clock;
 
 /// Brings requests of one account to their endpoints.
 ///
@@ -29,9 +30,10 @@ pub struct TransportPipeline {
     http_transport: Arc<AdaptiveTransport>,
     /// The longest that one request may take.
     request_timeout: Duration,
-    /// The source of jitter: random numbers from 0 to 1. A function pointer, so that production pays no
+    clock: Clock,
+    /// How jitter is drawn: random numbers from 0 to 1. A function pointer, so that production pays no
     /// allocation for what only tests replace.
-    jitter: fn() -> f64,
+    jitter: fn(&Clock) -> f64,
 }
 
 impl TransportPipeline {
@@ -42,14 +44,16 @@ impl TransportPipeline {
         auth_policy: impl Into<Arc<AuthorizationPolicy>>,
         http_transport: Arc<AdaptiveTransport>,
         request_timeout: Duration,
+        clock: Clock,
     ) -> Self {
         let (headers_policy, auth_policy) = (headers_policy.into(), auth_policy.into());
-        Self { headers_policy, auth_policy, http_transport, request_timeout, jitter: fastrand::f64 }
+        let jitter = Clock::random;
+        Self { headers_policy, auth_policy, http_transport, request_timeout, clock, jitter }
     }
 
     /// The same pipeline with another source of jitter.
     #[must_use]
-    pub fn with_jitter(mut self, jitter: fn() -> f64) -> Self {
+    pub fn with_jitter(mut self, jitter: fn(&Clock) -> f64) -> Self {
         self.jitter = jitter;
         self
     }
@@ -72,6 +76,7 @@ impl TransportPipeline {
         let mut state = request.throttling;
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
+        let mut was_ambiguous = false;
         loop {
             // Recorded before it is made: a request that is dropped on the way was tried, and perhaps
             // charged.
@@ -79,10 +84,10 @@ impl TransportPipeline {
                 execution_context,
                 request.region.clone(),
                 request.endpoint.clone(),
-                Instant::now(),
+                Clock::now(),
             ));
             let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
-            let now = Instant::now();
+            let now = Clock::now();
             let action = evaluate_transport_retry(
                 &outcome,
                 &state,
@@ -91,13 +96,16 @@ impl TransportPipeline {
                     has_renewable_credential: self.auth_policy.is_renewable(),
                     deadline: request.deadline,
                     now,
-                    jitter: (self.jitter)(),
+                    jitter: (self.jitter)(&self.clock),
                 },
             );
             attempt.decision = Some(decision_of(&action));
             let failed_shard = attempt.shard;
+            was_ambiguous |= outcome.is_ambiguous();
             match action {
-                ThrottleAction::Propagate { .. } => return TransportResult { outcome, at: now },
+                ThrottleAction::Propagate { .. } => {
+                    return TransportResult { outcome, at: now, was_ambiguous, throttling: state };
+                }
                 ThrottleAction::Retry {
                     delay,
                     new_state,
@@ -135,7 +143,8 @@ impl TransportPipeline {
         }
         let timeout = attempt.started + self.request_timeout;
         let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
-        let terms = SendTerms { deadline: Some(end), avoided_shard };
+        let terms =
+            SendTerms { deadline: Some(end), slow_after: request.slow_after, avoided_shard };
         let mut authorization = None;
         let sending = self.authorize_and_send(request, terms, attempt, &mut authorization);
         let answer = tokio::time::timeout_at(end.into(), sending).await;
@@ -159,8 +168,17 @@ impl TransportPipeline {
         attempt: &mut RequestDiagnostics,
         authorization: &mut Option<HeaderValue>,
     ) -> Result<HttpResponse, HttpError> {
+        if self.auth_policy.is_bearer()
+            && !(request.endpoint.is_tls() || request.endpoint.is_loopback())
+        {
+            return Err(HttpError::new(
+                HttpErrorKind::InvalidRequest,
+                RequestSentStatus::NotSent,
+                "a token is sent over https:// only: whoever reads it on the way could use it",
+            ));
+        }
         // One reading for the date header and for the token's expiry, so that they cannot disagree.
-        let now = SystemTime::now();
+        let now = self.clock.wall();
         let date = self.headers_policy.date(now);
         let header =
             self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;

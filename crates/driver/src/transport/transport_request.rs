@@ -36,6 +36,8 @@ pub struct TransportRequest {
     pub is_repeatable: bool,
     /// When the operation ends, with or without a response.
     pub deadline: Option<Instant>,
+    /// From when on it counts as slow, where a hedge may take its place.
+    pub slow_after: Option<Instant>,
     /// The retry budgets at this endpoint.
     pub throttling: ThrottleRetryState,
 }

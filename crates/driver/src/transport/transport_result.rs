@@ -6,7 +6,7 @@ use bytes::Bytes;
 use http::HeaderMap;
 use sidereal_protocol::CosmosStatus;
 
-use super::{HttpError, RequestSentStatus};
+use super::{HttpError, RequestSentStatus, ThrottleRetryState};
 use crate::diagnostics::Phase;
 
 /// The outcome of an attempt.
@@ -16,6 +16,11 @@ pub struct TransportResult {
     pub outcome: TransportOutcome,
     /// When it was known.
     pub at: Instant,
+    /// Whether some request of the attempt may have been carried out without its response having come,
+    /// whatever the outcome is: a repeated create that meets its own item.
+    pub was_ambiguous: bool,
+    /// What is left of the retry budgets, for the operation's next attempt.
+    pub throttling: ThrottleRetryState,
 }
 
 /// The ways an attempt can end.
@@ -60,6 +65,19 @@ impl TransportOutcome {
             Self::Success(response) | Self::HttpError(response) => response.status,
             Self::TransportError { error, .. } => error.status(),
             Self::DeadlineExceeded { .. } => CosmosStatus::CLIENT_DEADLINE_EXCEEDED,
+        }
+    }
+
+    /// Whether the request may have been carried out although no response says so.
+    #[must_use]
+    pub fn is_ambiguous(&self) -> bool {
+        match self {
+            Self::Success(_) => false,
+            // 408: the gateway timed out waiting for its replica, which may have finished after that.
+            Self::HttpError(response) => response.status.is_request_timeout(),
+            Self::TransportError { .. } | Self::DeadlineExceeded { .. } => {
+                !self.request_sent().is_safe_to_resend()
+            }
         }
     }
 

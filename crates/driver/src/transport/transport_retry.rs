@@ -119,12 +119,15 @@ fn after_throttling(
         return propagate("throttled, and the retries are used up");
     }
     let named = ResponseHeaders::new(&response.headers).retry_after();
+    let backoff = state.backoff(state.attempt_count, context.jitter);
     let delay = match named {
-        // Jitter is only added here: the service means at least this long.
+        // Jitter is only added here: the service means at least this long. The back-off is a floor: with a
+        // wait of next to nothing, all retries would be spent before the partition has recovered.
         Some(named) => {
-            named + state.initial_backoff.min(named).mul_f64(JITTER_RATIO * context.jitter)
+            let jittered = state.initial_backoff.min(named).mul_f64(JITTER_RATIO * context.jitter);
+            backoff.max(named + jittered)
         }
-        None => state.backoff(state.attempt_count, context.jitter),
+        None => backoff,
     };
     if state.cumulative_delay + delay > state.max_wait_time {
         return propagate("throttled, and the back-off budget is used up");

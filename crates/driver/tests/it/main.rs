@@ -2,13 +2,18 @@
 //! (`sidereal-testing`) is compiled once.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
-#![allow(clippy::disallowed_types, reason = "what a test shares may be locked")]
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "a test may read a clock, and lock what it shares"
+)]
 
 #[cfg(feature = "fault_injection")]
 mod fault_injection;
 mod operations;
 mod options_environment;
 mod options_resolution;
+mod simulated;
 mod specifications;
 mod stream_reservation_model;
 mod transport;

@@ -9,6 +9,7 @@ use rustls::pki_types::pem::PemObject as _;
 use sidereal_driver::options::{
     AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, CosmosEnvironmentOptions,
 };
+use sidereal_driver::system::ShutdownOutcome;
 use sidereal_driver::transport::{Credential, HttpProtocol};
 use sidereal_driver::{
     CosmosDriver, CosmosDriverRuntime, CosmosOperation, ErrorKind, OperationOptions,
@@ -23,14 +24,16 @@ use uuid::Uuid;
 /// An account with a container of orders, and a driver for it.
 struct Store {
     _emulator: Emulator,
+    runtime: Arc<CosmosDriverRuntime>,
     driver: CosmosDriver,
 }
 
 impl Store {
     async fn open() -> Self {
         let emulator = Emulator::builder().start().await.unwrap();
-        let driver = driver_for(&emulator, emulator.key().clone());
-        let store = Self { _emulator: emulator, driver };
+        let runtime = runtime_for(&emulator);
+        let driver = driver_on(&runtime, &emulator, emulator.key().clone());
+        let store = Self { _emulator: emulator, runtime, driver };
         store.create(ResourceLink::ACCOUNT, ResourceType::Database, r#"{"id":"store"}"#).await;
         let orders = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
         let database = ResourceLink::database("store").unwrap();
@@ -58,7 +61,15 @@ fn runtime_for(emulator: &Emulator) -> Arc<CosmosDriverRuntime> {
 }
 
 fn driver_for(emulator: &Emulator, key: AccountKey) -> CosmosDriver {
-    let runtime = runtime_for(emulator);
+    driver_on(&runtime_for(emulator), emulator, key)
+}
+
+fn driver_on(
+    runtime: &Arc<CosmosDriverRuntime>,
+    emulator: &Emulator,
+    key: AccountKey,
+) -> CosmosDriver {
+    let runtime = Arc::clone(runtime);
     let endpoint = emulator.endpoint().parse().unwrap();
     let options = CosmosClientOptions::default();
     CosmosDriver::new(runtime, endpoint, Credential::Key(key), options).unwrap()
@@ -140,6 +151,33 @@ async fn an_operation_carries_its_activity_id_and_ends_at_its_deadline() {
     let error = store.driver.execute_operation(&create_order("2"), &late).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
     assert!(!error.may_have_been_applied(), "nothing was sent: {error:?}");
+}
+
+/// The account refused it: `application/json` is no patch.
+#[tokio::test]
+async fn an_item_is_patched() {
+    let store = Store::open().await;
+    let options = OperationOptions::default();
+    store.driver.execute_operation(&create_order("1"), &options).await.unwrap();
+    let path = RequestPath::of(orders().item("1").unwrap());
+    let patch = CosmosOperation::new(OperationType::Patch, path)
+        .with_partition_key(PartitionKey::from("contoso"))
+        .with_body(Bytes::from_static(br#"{"operations":[{"op":"set","path":"/n","value":1}]}"#));
+    store.driver.execute_operation(&patch, &options).await.unwrap();
+    let item = store.driver.execute_operation(&read_order("1"), &options).await.unwrap();
+    assert!(String::from_utf8_lossy(item.body()).contains(r#""n":1"#), "{:?}", item.body());
+}
+
+/// Connections' tasks went on after the shutdown, and served.
+#[tokio::test]
+async fn after_a_shutdown_no_task_is_left_and_no_connection() {
+    let store = Store::open().await;
+    let options = OperationOptions::default();
+    store.driver.execute_operation(&create_order("1"), &options).await.unwrap();
+    let outcome = store.runtime.shutdown(Duration::from_secs(20)).await;
+    assert_eq!(outcome, ShutdownOutcome::AllEnded);
+    let error = store.driver.execute_operation(&read_order("1"), &options).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
 }
 
 #[tokio::test]

@@ -26,23 +26,6 @@ mod sync {
             self.0.lock().unwrap().pop_front()
         }
     }
-
-    /// A cell that is swapped whole.
-    pub(super) struct AtomicCell<T>(loom::sync::Mutex<T>);
-
-    impl<T: Default> AtomicCell<T> {
-        pub(super) fn new(value: T) -> Self {
-            Self(loom::sync::Mutex::new(value))
-        }
-
-        pub(super) fn take(&self) -> T {
-            std::mem::take(&mut *self.0.lock().unwrap())
-        }
-
-        pub(super) fn swap(&self, value: T) -> T {
-            std::mem::replace(&mut *self.0.lock().unwrap(), value)
-        }
-    }
 }
 
 #[path = "../../src/transport/sharding/stream_slots.rs"]
@@ -151,6 +134,8 @@ impl SingleStream {
                 Some(turn) => turn.store(true, Ordering::SeqCst),
                 None => {
                     self.slots.release();
+                    // Counted, not yet pushed or popped: another thread has to go on, and loom must know.
+                    thread::yield_now();
                 }
             }
         }
@@ -213,10 +198,53 @@ fn a_full_queue_drops_cancelled_waiters_and_keeps_the_order() {
             queue.enqueue(waiter, |_| false).unwrap();
         }
         let is_cancelled = |waiter: &&str| *waiter == "cancelled";
+        queue.mark_cancelled();
         assert_eq!(queue.enqueue("third", is_cancelled), Ok(()));
         assert_eq!(queue.enqueue("fourth", is_cancelled), Err("fourth"));
         let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third"]);
         assert!(queue.is_empty());
+    });
+}
+
+/// With one living waiter at the head and nine cancelled ones behind it, a newcomer was refused.
+#[test]
+fn cancelled_waiters_behind_a_living_one_are_dropped_too() {
+    loom::model(|| {
+        let queue = WaitQueue::new(4);
+        for waiter in ["first", "cancelled", "second", "cancelled"] {
+            queue.enqueue(waiter, |_| false).unwrap();
+        }
+        queue.mark_cancelled();
+        queue.mark_cancelled();
+        let is_cancelled = |waiter: &&str| *waiter == "cancelled";
+        assert_eq!(queue.enqueue("third", is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fourth", is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fifth", is_cancelled), Err("fifth"));
+        let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
+        assert_eq!(order, ["first", "second", "third", "fourth"]);
+    });
+}
+
+/// While a newcomer turns a full queue, a releaser may look and see nobody in it.
+#[test]
+fn no_wakeup_is_lost_between_a_release_and_a_cleanup() {
+    loom::model(|| {
+        let single = Arc::new(SingleStream { slots: StreamSlots::new(), queue: WaitQueue::new(1) });
+        assert_eq!(single.slots.try_reserve(1), Ok(1));
+        let turn = Arc::new(AtomicBool::new(false));
+        assert!(!single.reserve(&turn));
+        single.queue.mark_cancelled();
+        let releasing = {
+            let single = Arc::clone(&single);
+            thread::spawn(move || single.release())
+        };
+        let newcomer = Arc::new(AtomicBool::new(false));
+        let enqueued = single.queue.enqueue(Arc::clone(&newcomer), |_| false).is_ok();
+        single.serve_queue();
+        releasing.join().unwrap();
+        assert!(turn.load(Ordering::SeqCst), "waits beside a free stream");
+        assert!(!newcomer.load(Ordering::SeqCst) || enqueued);
+        assert_eq!(single.slots.in_use(), 1);
     });
 }

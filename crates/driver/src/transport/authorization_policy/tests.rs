@@ -1,10 +1,12 @@
-use std::sync::atomic::AtomicU32;
-use std::time::UNIX_EPOCH;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
 
 use sidereal_protocol::ResourceType;
 
 use super::*;
 use crate::options::OptionLayers;
+use crate::system::{BackgroundTaskManager, Clock};
+use crate::transport::RequestSentStatus;
 use crate::transport::headers_policy::CosmosHeadersPolicy;
 
 /// Gives `token-1`, `token-2` and so on, each good for an hour; or refuses.
@@ -33,7 +35,7 @@ fn at(seconds: u64) -> SystemTime {
 }
 
 async fn authorize(policy: &AuthorizationPolicy, seconds: u64) -> Result<String, HttpError> {
-    let headers = CosmosHeadersPolicy::new(&OptionLayers::default());
+    let headers = CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system());
     let date = headers.date(at(1_493_254_272));
     let context = AuthorizationContext {
         resource_type: ResourceType::Database,
@@ -44,10 +46,39 @@ async fn authorize(policy: &AuthorizationPolicy, seconds: u64) -> Result<String,
     Ok(header.to_str().unwrap().to_owned())
 }
 
-fn counting() -> (Arc<Counting>, AuthorizationPolicy) {
+fn counting() -> (Arc<Counting>, Policy) {
     let source = Arc::new(Counting::default());
     let credential = Credential::Entra(Arc::clone(&source) as Arc<dyn AccessTokenSource>);
-    (source, AuthorizationPolicy::new(credential))
+    (source, Policy::new(credential))
+}
+
+/// A policy and the owner of its fetches.
+#[derive(Debug)]
+struct Policy {
+    policy: AuthorizationPolicy,
+    tasks: BackgroundTaskManager,
+}
+
+impl Policy {
+    fn new(credential: Credential) -> Self {
+        let tasks = BackgroundTaskManager::new();
+        Self { policy: AuthorizationPolicy::new(credential, &tasks.spawner()), tasks }
+    }
+
+    /// Waits until no fetch is under way.
+    async fn settled(&self) {
+        while self.tasks.running() > 0 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+impl std::ops::Deref for Policy {
+    type Target = AuthorizationPolicy;
+
+    fn deref(&self) -> &AuthorizationPolicy {
+        &self.policy
+    }
 }
 
 /// The example of the service's documentation of access control.
@@ -56,7 +87,7 @@ async fn a_key_signs_the_documented_request_as_documented() {
     let key = AccountKey::from_base64(
         "dsZQi3KtZmCv1ljt3VNWNm7sQUF1y5rJfC6kv5JiwvW0EndXdDku/dkKBp8/ufDToSxLzR4y+O/0H/t4bQtVNw==",
     );
-    let policy = AuthorizationPolicy::new(Credential::Key(key.unwrap()));
+    let policy = Policy::new(Credential::Key(key.unwrap()));
     let header = authorize(&policy, 0).await.unwrap();
     assert!(header.ends_with("c09PEVJrgp2uQRkr934kFbTqhByc7TVr3OHyqlu%2Bc%2Bc%3D"), "{header}");
     assert!(!policy.is_renewable());
@@ -68,6 +99,9 @@ async fn a_token_is_fetched_once_and_renewed_before_it_expires() {
     for second in [0, 10, 3_299] {
         assert!(authorize(&policy, second).await.unwrap().ends_with("token-1"));
     }
+    // The valid token serves while the next is fetched.
+    assert!(authorize(&policy, 3_301).await.unwrap().ends_with("token-1"));
+    policy.settled().await;
     assert!(authorize(&policy, 3_301).await.unwrap().ends_with("token-2"));
     assert_eq!(source.fetched.load(Ordering::SeqCst), 2);
 }
@@ -92,6 +126,7 @@ async fn a_token_that_cannot_be_renewed_serves_until_it_expires() {
     authorize(&policy, 0).await.unwrap();
     source.is_broken.store(true, Ordering::SeqCst);
     assert!(authorize(&policy, 3_500).await.unwrap().ends_with("token-1"));
+    policy.settled().await;
     let error = authorize(&policy, 3_600).await.unwrap_err();
     assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
     assert!(error.chain().contains("the directory is not reachable"));
@@ -108,10 +143,104 @@ async fn a_refused_token_is_invalidated_unless_a_newer_one_is_there() {
     assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
 }
 
+/// A source that never answers, or only after a while.
+struct Slow {
+    fetched: AtomicU32,
+    after: Option<Duration>,
+}
+
+impl AccessTokenSource for Slow {
+    fn fetch(&self) -> AccessTokenFuture<'_> {
+        Box::pin(async {
+            let number = self.fetched.fetch_add(1, Ordering::SeqCst) + 1;
+            match (number, self.after) {
+                // The first token comes at once, and is good for an hour.
+                (1, None) => {}
+                (_, None) => std::future::pending().await,
+                (_, Some(after)) => tokio::time::sleep(after).await,
+            }
+            Ok(AccessToken { secret: format!("token-{number}").into(), expires_on: at(3_600) })
+        })
+    }
+}
+
+fn slow(after: Option<Duration>) -> (Arc<Slow>, Arc<Policy>) {
+    let source = Arc::new(Slow { fetched: AtomicU32::new(0), after });
+    let credential = Credential::Entra(Arc::clone(&source) as Arc<dyn AccessTokenSource>);
+    (source, Arc::new(Policy::new(credential)))
+}
+
+/// With four minutes left and a directory that hung, every request waited for it until its deadline.
+#[tokio::test(start_paused = true)]
+async fn a_valid_token_serves_while_its_source_hangs() {
+    let (source, policy) = slow(None);
+    authorize(&policy, 0).await.unwrap();
+    for _ in 0..10 {
+        let before = Clock::now();
+        assert!(authorize(&policy, 3_360).await.unwrap().ends_with("token-1"));
+        assert_eq!(Clock::now(), before, "no request waits");
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 2);
+}
+
+/// The first fetch died with its caller, and so did the next: of twenty callers none succeeded.
+#[tokio::test(start_paused = true)]
+async fn a_fetch_outlives_the_caller_that_started_it() {
+    let (source, policy) = slow(Some(Duration::from_secs(3)));
+    for _ in 0..2 {
+        let impatient = tokio::time::timeout(Duration::from_secs(1), authorize(&policy, 0));
+        assert!(impatient.await.is_err());
+    }
+    let patient = tokio::time::timeout(Duration::from_millis(1_500), authorize(&policy, 0));
+    assert!(patient.await.expect("the first fetch has gone on").unwrap().ends_with("token-1"));
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 1);
+}
+
+/// A failing directory was asked by every waiter in turn.
+#[tokio::test(start_paused = true)]
+async fn a_failing_source_is_asked_once_for_all_waiters_and_then_left_alone_for_a_while() {
+    let (source, policy) = counting();
+    source.is_broken.store(true, Ordering::SeqCst);
+    let policy = Arc::new(policy);
+    let asking = (0..20).map(|_| {
+        let policy = Arc::clone(&policy);
+        tokio::spawn(async move { authorize(&policy, 0).await })
+    });
+    for asked in asking.collect::<Vec<_>>() {
+        assert!(asked.await.unwrap().is_err());
+    }
+    assert!(authorize(&policy, 0).await.is_err());
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 1);
+    source.is_broken.store(false, Ordering::SeqCst);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_source_that_hangs_for_a_minute_is_asked_again() {
+    let (source, policy) = slow(None);
+    authorize(&policy, 0).await.unwrap();
+    assert!(authorize(&policy, 3_360).await.is_ok());
+    tokio::time::sleep(Duration::from_secs(63)).await;
+    assert!(authorize(&policy, 3_361).await.is_ok());
+    tokio::task::yield_now().await;
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 3);
+}
+
+#[tokio::test]
+async fn after_a_shutdown_no_token_is_fetched() {
+    let (source, policy) = counting();
+    let _ = policy.tasks.shutdown(Duration::ZERO).await;
+    let error = authorize(&policy, 0).await.unwrap_err();
+    assert_eq!(error.kind(), crate::transport::HttpErrorKind::Closed);
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 0);
+}
+
 #[tokio::test]
 async fn a_resource_token_is_sent_as_the_service_made_it() {
     let credential = Credential::resource_token("type=resource&ver=1&sig=abc+/=;x;").unwrap();
-    let policy = AuthorizationPolicy::new(credential);
+    let policy = Policy::new(credential);
     let header = authorize(&policy, 0).await.unwrap();
     assert_eq!(header, "type%3Dresource%26ver%3D1%26sig%3Dabc%2B%2F%3D%3Bx%3B");
 }
@@ -125,8 +254,8 @@ async fn no_credential_shows_its_secret() {
     let shown = format!(
         "{:?} {:?} {tokens:?} {token:?} {:?}",
         Credential::Key(key.clone()),
-        AuthorizationPolicy::new(Credential::Key(key)),
-        AuthorizationPolicy::new(Credential::resource_token("sig=tellnoone").unwrap()),
+        Policy::new(Credential::Key(key)),
+        Policy::new(Credential::resource_token("sig=tellnoone").unwrap()),
     );
     for secret in ["c2Vj", "token-1", "token-9", "tellnoone"] {
         assert!(!shown.contains(secret), "{shown}");
@@ -163,7 +292,7 @@ mod entra {
 
     #[tokio::test]
     async fn a_credential_of_the_azure_sdk_is_asked_for_the_service_s_scope() {
-        let policy = AuthorizationPolicy::new(Credential::entra(Arc::new(Directory)));
+        let policy = Policy::new(Credential::entra(Arc::new(Directory)));
         let header = authorize(&policy, 0).await.unwrap();
         assert_eq!(header, "type%3Daad%26ver%3D1.0%26sig%3Dfrom-the-directory");
         assert!(policy.is_renewable());

@@ -43,10 +43,11 @@ impl NetClient {
 
     /// The connection. Single-flight: the first caller makes it, later ones wait for it.
     async fn connection(&self) -> Result<&ClientConnection, HttpError> {
-        // Unbiased: a client that is closed while it connects may end either way, and both are final.
         tokio::select! {
-            connection = self.connection.get_or_try_init(|| self.start()) => connection,
+            // The closing first: a connection must not be handed out after it.
+            biased;
             () = self.closed.cancelled() => Err(self.evicted()),
+            connection = self.connection.get_or_try_init(|| self.start()) => connection,
         }
     }
 
@@ -71,6 +72,7 @@ impl NetClient {
         request: HttpRequest,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
+        diagnostics.not_sent_yet();
         let connection = match self.connection.get() {
             Some(connection) => connection,
             None => {

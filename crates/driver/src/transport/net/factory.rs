@@ -31,8 +31,8 @@ struct SharedTls {
 }
 
 impl SharedTls {
-    fn is_for(&self, config: &HttpClientConfig) -> bool {
-        self.accept_invalid_certs == config.accept_invalid_certs
+    fn is_for(&self, config: &HttpClientConfig, accept_invalid_certs: bool) -> bool {
+        self.accept_invalid_certs == accept_invalid_certs
             && self.versions == config.versions
             && self.extra_roots == config.extra_roots
     }
@@ -45,18 +45,30 @@ impl NetHttpClientFactory {
         Self::default()
     }
 
-    fn tls(&self, config: &HttpClientConfig) -> Result<Arc<rustls::ClientConfig>, HttpError> {
-        if let Some(shared) = self.tls.load().iter().find(|shared| shared.is_for(config)) {
+    fn tls(
+        &self,
+        endpoint: &Endpoint,
+        config: &HttpClientConfig,
+    ) -> Result<Arc<rustls::ClientConfig>, HttpError> {
+        let accepts_any = config.accepts_any_certificate_of(endpoint);
+        if let Some(shared) = self.tls.load().iter().find(|it| it.is_for(config, accepts_any)) {
             return shared.made.clone();
+        }
+        // Here, and so once for each such configuration and not for each connection.
+        if accepts_any {
+            tracing::warn!(%endpoint, "certificates of emulators are not checked, as the settings say");
+        } else if config.accept_invalid_certs {
+            tracing::warn!(%endpoint, "certificates are checked although the settings say otherwise: \
+                the endpoint is neither this machine nor among the named emulator hosts");
         }
         // Outside `rcu`, whose closure may run several times: reading the roots is slow. Two threads may
         // both make one; the list keeps the first.
-        let made = tls::client_config(config);
+        let made = tls::client_config(config, accepts_any);
         self.tls.rcu(|all| {
             let mut all = Vec::clone(all);
-            if !all.iter().any(|shared| shared.is_for(config)) {
+            if !all.iter().any(|shared| shared.is_for(config, accepts_any)) {
                 all.push(SharedTls {
-                    accept_invalid_certs: config.accept_invalid_certs,
+                    accept_invalid_certs: accepts_any,
                     extra_roots: config.extra_roots.clone(),
                     versions: config.versions,
                     made: made.clone(),
@@ -73,7 +85,7 @@ impl HttpClientFactory for NetHttpClientFactory {
         let connector = Connector {
             endpoint: endpoint.clone(),
             config: Arc::new(config.clone()),
-            tls: self.tls(config),
+            tls: self.tls(endpoint, config),
         };
         Arc::new(NetClient::new(connector))
     }

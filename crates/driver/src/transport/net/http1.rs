@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use super::connector::{Connector, Stream};
 use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::system::Clock;
 use crate::transport::{
     HttpError, HttpErrorKind, HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus,
 };
@@ -162,7 +163,7 @@ impl Http1Pool {
 
     /// Puts a connection into the lowest free slot; one too many is closed.
     fn check_in(&self, sender: Sender) {
-        self.put(Box::new(IdleConnection { sender, since: Instant::now() }));
+        self.put(Box::new(IdleConnection { sender, since: Clock::now() }));
     }
 
     fn put(&self, idle: Box<IdleConnection>) {
@@ -208,12 +209,13 @@ impl Http1Pool {
             .await
             .map_err(|error| self.failure(RequestSentStatus::NotSent, error))?;
         let end = self.end.clone();
-        tokio::spawn(async move {
-            // Unbiased: both ends drop the connection.
+        self.connector.config.spawn("http1-connection", async move {
             tokio::select! {
+                // The end first: a closed pool moves no more bytes.
+                biased;
+                () = end.cancelled() => {}
                 // The request on the connection gets the error.
                 _ = connection => {}
-                () = end.cancelled() => {}
             }
         });
         Ok(sender)
@@ -235,7 +237,7 @@ impl Http1Pool {
 
 impl IdleConnection {
     fn is_usable(&self, limit: Duration) -> bool {
-        !self.sender.is_closed() && self.since.elapsed() < limit
+        !self.sender.is_closed() && Clock::now().saturating_duration_since(self.since) < limit
     }
 }
 

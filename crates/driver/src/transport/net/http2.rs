@@ -15,7 +15,6 @@ use h2::client::{Connection, SendRequest};
 use h2::{Ping, PingPong, Reason, RecvStream};
 use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, Method};
-use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connector::Stream;
@@ -37,11 +36,15 @@ const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 /// How long a connection that nobody uses any more may take to send GOAWAY and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How long a pong that is overdue may still be in the socket, unread: a few turns of the I/O driver.
+const PONG_GRACE: Duration = Duration::from_millis(20);
+
 /// A connection that takes requests.
 pub(super) struct Http2Connection {
     sender: SendRequest<Bytes>,
     state: Arc<State>,
-    task: AbortHandle,
+    /// Ends the connection's task.
+    closed: CancellationToken,
     /// Cancels the token of the connection's task when nobody uses the connection any more.
     _unused: DropGuard,
 }
@@ -103,8 +106,11 @@ impl Http2Connection {
             timeout: config.http2_keep_alive_timeout,
         };
         let probe = GoAwayProbe { sender: Some(sender.clone()), unused: unused.clone() };
-        let task = tokio::spawn(drive(connection, probe, pings, keep_alive, Arc::clone(&state)));
-        Ok(Self { sender, state, task: task.abort_handle(), _unused: unused.drop_guard() })
+        let closed = CancellationToken::new();
+        let driving = drive(connection, probe, pings, keep_alive, Arc::clone(&state));
+        // `None`, dropped unpolled, once the driver is shut down: the streams then fail as not sent.
+        config.spawn("http2-connection", closed.clone().run_until_cancelled_owned(driving));
+        Ok(Self { sender, state, closed, _unused: unused.drop_guard() })
     }
 
     /// The streams that the peer allows now.
@@ -118,9 +124,9 @@ impl Http2Connection {
 
     /// Ends the connection and every stream on it.
     pub(super) fn close(&self) {
-        // Before the abort: streams that fail by it read why (Release, pairs with `classify`).
+        // Before the end: streams that fail by it read why (Release, pairs with `classify`).
         self.state.end.store(end::EVICTED, Ordering::Release);
-        self.task.abort();
+        self.closed.cancel();
     }
 
     /// Sends a request and waits for its whole response.
@@ -130,8 +136,13 @@ impl Http2Connection {
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
         let _in_flight = CountGuard::new(&self.state.in_flight);
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
         let is_head = head.method == Method::HEAD;
+        if !body.is_empty() || has_content(&head.method) {
+            // The length is known, so it is sent (RFC 9110, section 8.6): some gateways refuse a body of
+            // unknown length (411), and a truncated one is recognised.
+            head.headers.insert(CONTENT_LENGTH, body.len().into());
+        }
         let mut sender = self.sender.clone();
         let unsent = |error| self.state.failure(error, RequestSentStatus::NotSent);
         // The pool reserved a stream below the peer's limit, so this waits only if the limit fell since.
@@ -193,6 +204,11 @@ impl Http2Connection {
         stream.flow_control().release_capacity(piece.len()).map_err(lost)?;
         Ok(Some(piece))
     }
+}
+
+/// Whether a request of a method is expected to have content, be it empty.
+fn has_content(method: &Method) -> bool {
+    matches!(*method, Method::POST | Method::PUT | Method::PATCH)
 }
 
 /// The buffer to reserve. A content-length above the limit is not believed: the peer could make us
@@ -334,8 +350,9 @@ async fn drive(
         }
         ended
     });
-    // Unbiased: each end is final. A pong that is in the socket when its timer fires may lose to it.
     tokio::select! {
+        // The frames first: what is in the socket counts before a timer that fired with it.
+        biased;
         ended = frames => {
             if let Err(error) = ended {
                 tracing::debug!(endpoint = %state.endpoint, %error, "HTTP/2 connection ended");
@@ -357,7 +374,15 @@ async fn missing_pong(pings: Option<PingPong>, keep_alive: KeepAlive) {
     let Some(mut pings) = pings else { return std::future::pending().await };
     loop {
         tokio::time::sleep(keep_alive.interval).await;
-        match tokio::time::timeout(keep_alive.timeout, pings.ping(Ping::opaque())).await {
+        let mut pong = std::pin::pin!(pings.ping(Ping::opaque()));
+        let acknowledged = match tokio::time::timeout(keep_alive.timeout, pong.as_mut()).await {
+            Ok(acknowledged) => Ok(acknowledged),
+            // After a pause of the process (a suspended machine, a starved container) the timer is due before
+            // the socket was looked at. Another timer needs another turn of the I/O driver, and a pong that
+            // had arrived is read by then.
+            Err(_) => tokio::time::timeout(PONG_GRACE, pong).await,
+        };
+        match acknowledged {
             Ok(Ok(_)) => {}
             // The connection is ending; its own future tells how.
             Ok(Err(_)) => return std::future::pending().await,

@@ -38,8 +38,9 @@ pub(super) async fn connect(
             ));
         }
         let more = addresses.len() > 0;
-        // Unbiased: a connection that is ready when the delay ends wins one round later.
         let finished = tokio::select! {
+            // The connection first: one that is ready when the delay ends needs no competitor.
+            biased;
             finished = attempts.join_next() => finished,
             () = tokio::time::sleep(ATTEMPT_DELAY), if more => continue,
         };

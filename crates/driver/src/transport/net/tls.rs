@@ -27,12 +27,15 @@ static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(||
 ///
 /// The provider of cryptography is passed, never taken from the process: another crate may have
 /// installed one of its own.
-pub(super) fn client_config(config: &HttpClientConfig) -> Result<Arc<ClientConfig>, HttpError> {
+pub(super) fn client_config(
+    config: &HttpClientConfig,
+    accepts_any: bool,
+) -> Result<Arc<ClientConfig>, HttpError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
         .map_err(|error| failed("TLS cannot be set up".to_owned()).caused_by(error))?;
-    let mut tls = match config.accept_invalid_certs {
+    let mut tls = match accepts_any {
         true => builder
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
@@ -94,7 +97,12 @@ pub(super) fn refused(endpoint: &Endpoint, error: std::io::Error) -> HttpError {
         Some(rustls::Error::InvalidCertificate(_)) => format!(
             "the certificate of {endpoint} was refused: if it is an emulator's own, trust its root"
         ),
-        _ => format!("no TLS connection to {endpoint} could be made"),
+        // A connection that ends in the handshake, or a peer that is starting: the next may do better.
+        _ => {
+            let sentence = format!("no TLS connection to {endpoint} could be made");
+            return HttpError::new(HttpErrorKind::Connect, RequestSentStatus::NotSent, sentence)
+                .caused_by(error);
+        }
     };
     failed(sentence).caused_by(error)
 }

@@ -17,7 +17,7 @@ pub(super) async fn open(
     proxy: &ProxyConfig,
 ) -> Result<TcpStream, HttpError> {
     let request = request(endpoint, proxy);
-    let lost = |error: io::Error| failed(proxy, "closed the connection").caused_by(error);
+    let lost = |error: io::Error| transient(proxy, "closed the connection").caused_by(error);
     stream.write_all(&request).await.map_err(lost)?;
     let reply = read_reply(&mut stream, proxy).await?;
     match status_of(&reply) {
@@ -27,6 +27,11 @@ pub(super) async fn open(
             proxy,
             "wants credentials it did not get (407): put them into its address, \
              as in http://user:password@proxy:3128",
+        )),
+        // The proxy, or its way to the endpoint, fails for the moment (RFC 9110, section 15.6).
+        Some(status @ (408 | 429 | 500..=599)) => Err(transient(
+            proxy,
+            &format!("failed to open a tunnel to {endpoint} (status {status})"),
         )),
         Some(status) => {
             Err(failed(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
@@ -61,7 +66,9 @@ async fn read_reply(stream: &mut TcpStream, proxy: &ProxyConfig) -> Result<Vec<u
             return Err(failed(proxy, "answered with a head that does not end"));
         }
         let byte = stream.read_u8().await;
-        reply.push(byte.map_err(|error| failed(proxy, "closed the connection").caused_by(error))?);
+        reply.push(
+            byte.map_err(|error| transient(proxy, "closed the connection").caused_by(error))?,
+        );
     }
     Ok(reply)
 }
@@ -73,12 +80,19 @@ fn status_of(reply: &[u8]) -> Option<u16> {
     words.next()?.parse().ok()
 }
 
+/// A refusal that another attempt would meet again.
 fn failed(proxy: &ProxyConfig, what: &str) -> HttpError {
-    HttpError::new(
-        HttpErrorKind::Proxy,
-        RequestSentStatus::NotSent,
-        format!("the proxy {}:{} {what}", proxy.host(), proxy.port()),
-    )
+    error(HttpErrorKind::Proxy, proxy, what)
+}
+
+/// A failure that another attempt may not meet.
+fn transient(proxy: &ProxyConfig, what: &str) -> HttpError {
+    error(HttpErrorKind::Connect, proxy, what)
+}
+
+fn error(kind: HttpErrorKind, proxy: &ProxyConfig, what: &str) -> HttpError {
+    let sentence = format!("the proxy {}:{} {what}", proxy.host(), proxy.port());
+    HttpError::new(kind, RequestSentStatus::NotSent, sentence)
 }
 
 #[cfg(test)]

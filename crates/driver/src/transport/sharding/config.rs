@@ -26,6 +26,16 @@ pub struct ShardingConfig {
     pub max_queued_requests: usize,
 }
 
+impl ShardingConfig {
+    /// The same settings for requests whose answers may take this long: as long as an answer is not late, its
+    /// connection does not hang.
+    #[must_use]
+    pub fn for_answers_within(self, request_timeout: Duration) -> Self {
+        let read_hang_threshold = self.read_hang_threshold.max(request_timeout);
+        Self { read_hang_threshold, ..self }
+    }
+}
+
 impl From<ShardingOptionsView<'_>> for ShardingConfig {
     fn from(options: ShardingOptionsView<'_>) -> Self {
         let max_clients_per_endpoint = options.max_clients_per_endpoint().get();
@@ -70,6 +80,15 @@ mod tests {
         assert_eq!(config.idle_client_timeout, Duration::from_secs(60));
         assert_eq!(config.health_check_interval, Duration::from_secs(10));
         assert_eq!(config.eviction_cpu_limit, 0.9);
+    }
+
+    #[test]
+    fn a_connection_does_not_hang_while_its_answer_may_still_come() {
+        let config = ShardingConfig::from(OptionLayers::default().sharding());
+        let data = config.clone().for_answers_within(Duration::from_secs(10));
+        assert_eq!(data.read_hang_threshold, config.read_hang_threshold);
+        let metadata = config.for_answers_within(Duration::from_secs(65));
+        assert_eq!(metadata.read_hang_threshold, Duration::from_secs(65));
     }
 
     #[test]

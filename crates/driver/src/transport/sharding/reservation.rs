@@ -17,8 +17,42 @@ pub struct SendTerms {
     /// When the caller will drop the future: a request that is dropped then counts against its shard,
     /// one that is dropped before does not.
     pub deadline: Option<Instant>,
+    /// From when on the request counts as slow: dropped later, say as the loser of a hedge, it counts
+    /// against its shard too.
+    pub slow_after: Option<Instant>,
     /// The shard that the request failed on before; another is used if there is or can be one.
     pub avoided_shard: Option<u64>,
+}
+
+/// A request in the queue.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    reserved: oneshot::Sender<Reservation>,
+    avoided: Option<u64>,
+}
+
+impl Waiter {
+    /// A receiver that was dropped is a request that was cancelled.
+    fn is_cancelled(&self) -> bool {
+        self.reserved.is_closed()
+    }
+}
+
+/// The wait of a request in the queue.
+struct Waiting<'a> {
+    pool: &'a EndpointShardPool,
+    reserved: oneshot::Receiver<Reservation>,
+    is_over: bool,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if !self.is_over {
+            // In this order: who takes the mark must find the waiter cancelled.
+            self.reserved.close();
+            self.pool.queue().mark_cancelled();
+        }
+    }
 }
 
 /// A stream of a shard, held until it is dropped.
@@ -101,18 +135,23 @@ impl EndpointShardPool {
             return Err(self.closed_error());
         }
         diagnostics.record(RequestEventKind::Queued);
-        let (waiter, reserved) = oneshot::channel();
-        // A receiver that was dropped is a request that was cancelled.
-        if self.queue().enqueue(waiter, oneshot::Sender::is_closed).is_err() {
+        let (sender, reserved) = oneshot::channel();
+        let waiter = Waiter { reserved: sender, avoided };
+        let enqueued = self.queue().enqueue(waiter, Waiter::is_cancelled);
+        // A stream may have been released between the attempt above and the enqueuing, or while the queue
+        // was cleaned up.
+        self.serve_queue();
+        if enqueued.is_err() {
             return Err(self.queue_full());
         }
-        // A stream may have been released between the attempt above and the enqueuing.
-        self.serve_queue();
+        let mut waiting = Waiting { pool: self, reserved, is_over: false };
         if self.is_closed() {
             // The pool was closed while this one was enqueued, perhaps after the queue was emptied.
             self.reject_waiters();
         }
-        reserved.await.map_err(|_| self.closed_error())
+        let reserved = (&mut waiting.reserved).await;
+        waiting.is_over = true;
+        reserved.map_err(|_| self.closed_error())
     }
 
     /// Waits until the shard of a reservation has its connection. Should a stream of another become free
@@ -134,8 +173,10 @@ impl EndpointShardPool {
             if let Some(ready) = self.try_reserve(Wanted::Ready { avoided }) {
                 return Ok(ready);
             }
-            // Unbiased: both ends give a stream, and neither can starve the other.
             tokio::select! {
+                // The own connection first: taking another's stream would waste it. It ends the loop, so it
+                // cannot starve the other branch.
+                biased;
                 outcome = reservation.shard.connect_outcome() => {
                     return outcome.map(|()| reservation);
                 }
@@ -202,15 +243,42 @@ impl EndpointShardPool {
     }
 
     /// Gives a stream to the first waiter that is not cancelled; gives it back if there is none.
-    fn hand_over(&self, mut reservation: Reservation) -> Option<Reservation> {
+    fn hand_over(self: &Arc<Self>, mut reservation: Reservation) -> Option<Reservation> {
         while let Some(first) = self.queue().dequeue() {
-            match first.send(reservation) {
+            if let Some(other) = self.preferred_by(&first, &reservation) {
+                // The stream in hand goes to the next one.
+                if let Err(cancelled) = first.reserved.send(other) {
+                    cancelled.release_unserved();
+                }
+                continue;
+            }
+            match first.reserved.send(reservation) {
                 Ok(()) => return None,
                 // Cancelled: the stream goes to the next one.
                 Err(back) => reservation = back,
             }
         }
         Some(reservation)
+    }
+
+    /// A stream of another shard, for a waiter that avoids the one in hand, if there is or can be one.
+    fn preferred_by(
+        self: &Arc<Self>,
+        waiter: &Waiter,
+        in_hand: &Reservation,
+    ) -> Option<Reservation> {
+        let avoided = waiter.avoided.filter(|id| *id == in_hand.shard.id())?;
+        if waiter.is_cancelled() {
+            return None;
+        }
+        let other = self.try_reserve(Wanted::Any { avoided: Some(avoided) })?;
+        match other.shard.id() == avoided {
+            true => {
+                other.release_unserved();
+                None
+            }
+            false => Some(other),
+        }
     }
 
     /// Fails every waiter: dropping a sender tells its receiver.

@@ -9,7 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwapOption;
-use tokio::sync::oneshot;
 
 use super::ShardingConfig;
 use super::client_shard::ClientShard;
@@ -17,15 +16,15 @@ use super::connect_waiters::ConnectWaiters;
 use super::eviction::Removal;
 use super::growth_backoff::GrowthBackoff;
 use super::load_meter::LoadMeter;
-use super::reservation::{Reservation, SendTerms};
+use super::reservation::{SendTerms, Waiter};
 use super::shard_list::ShardList;
 use super::snapshot::{PoolSnapshot, ShardSnapshot};
 use super::wait_queue::WaitQueue;
 use crate::diagnostics::RequestDiagnostics;
-use crate::system::TaskSpawner;
+use crate::system::{Clock, TaskSpawner};
 use crate::transport::{
     Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError, HttpErrorKind,
-    HttpRequest, HttpResponse, HttpVersions,
+    HttpRequest, HttpResponse, HttpVersions, RequestSentStatus,
 };
 
 /// The clients of one endpoint.
@@ -40,7 +39,7 @@ pub struct EndpointShardPool {
     context: PoolContext,
     created: Instant,
     shards: ShardList,
-    queue: WaitQueue<oneshot::Sender<Reservation>>,
+    queue: WaitQueue<Waiter>,
     load: LoadMeter,
     connect_waiters: ConnectWaiters,
     growth_backoff: GrowthBackoff,
@@ -75,6 +74,8 @@ impl EndpointShardPool {
     /// A pool without shards; the first request, or the first sweep, makes one.
     #[must_use]
     pub fn new(endpoint: Endpoint, kind: PoolKind, mut context: PoolContext) -> Arc<Self> {
+        // Connections end with their owner's other tasks.
+        context.client_config.tasks = Some(context.tasks.clone());
         if kind == PoolKind::Plain {
             // HTTP/1.1 has no streams: the one client's connections are the limit.
             let connections = context.client_config.pool_max_idle_per_host;
@@ -86,7 +87,7 @@ impl EndpointShardPool {
         Arc::new(Self {
             endpoint,
             kind,
-            created: Instant::now(),
+            created: Clock::now(),
             shards: ShardList::new(context.sharding.max_clients_per_endpoint),
             queue: WaitQueue::new(context.sharding.max_queued_requests),
             load: LoadMeter::new(context.sharding.load_spread_ratio),
@@ -136,7 +137,11 @@ impl EndpointShardPool {
         self.load.record();
         shard.record_start(reservation.in_use(), self.age());
         // Armed across the await: if the caller drops this future, only a destructor still runs.
-        let mut cut_off = CutOff { shard, deadline: terms.deadline, is_armed: true };
+        let from = [terms.deadline, terms.slow_after].into_iter().flatten().min();
+        let mut cut_off = CutOff { shard, from, is_armed: true };
+        // Assumed, before the client has the request: one that is dropped on the way may have sent it. A
+        // client that knows better says so (`RequestDiagnostics::not_sent_yet`).
+        diagnostics.request_sent = RequestSentStatus::MaybeSent;
         let outcome = shard.client().execute(request, diagnostics).await;
         cut_off.is_armed = false;
         match &outcome {
@@ -200,7 +205,7 @@ impl EndpointShardPool {
         &self.shards
     }
 
-    pub(super) fn queue(&self) -> &WaitQueue<oneshot::Sender<Reservation>> {
+    pub(super) fn queue(&self) -> &WaitQueue<Waiter> {
         &self.queue
     }
 
@@ -228,7 +233,7 @@ impl EndpointShardPool {
 
     /// The time since the pool was created: what its shards' times are measured by.
     pub(super) fn age(&self) -> Duration {
-        self.created.elapsed()
+        Clock::now().saturating_duration_since(self.created)
     }
 
     pub(super) fn mark_closed(&self) {
@@ -243,17 +248,17 @@ impl EndpointShardPool {
     }
 }
 
-/// Counts a request against its shard if it is dropped at its deadline: the connection may hang. One that
-/// is dropped before was cancelled by its caller, which says nothing of the connection.
+/// Counts a request against its shard if it is dropped at its deadline, or once it is slow: the connection
+/// may hang. One that is dropped before was cancelled by its caller, which says nothing of the connection.
 struct CutOff<'a> {
     shard: &'a ClientShard,
-    deadline: Option<Instant>,
+    from: Option<Instant>,
     is_armed: bool,
 }
 
 impl Drop for CutOff<'_> {
     fn drop(&mut self) {
-        if self.is_armed && self.deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+        if self.is_armed && self.from.is_some_and(|from| Clock::now() >= from) {
             self.shard.record_failure();
         }
     }

@@ -3,4 +3,3 @@
 pub(super) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 
 pub(super) use crossbeam_queue::SegQueue as Queue;
-pub(super) use crossbeam_utils::atomic::AtomicCell;

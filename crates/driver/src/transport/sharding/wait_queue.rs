@@ -6,20 +6,20 @@
 //! it both reads could miss both writes (store buffering), and the waiter would sleep beside a free
 //! stream. `tests/it/stream_reservation_model.rs` tries every interleaving.
 
-use super::sync::{AtomicCell, AtomicIsize, AtomicUsize, Ordering, Queue, fence};
+use super::sync::{AtomicIsize, AtomicUsize, Ordering, Queue, fence};
 
 /// A bounded FIFO queue of waiters.
 ///
-/// A cancelled waiter stays until it is dequeued; when the queue is full, cancelled waiters at its head are
-/// dropped first.
+/// A cancelled waiter stays until it is dequeued; when the queue is full, cancelled waiters are dropped
+/// first, wherever they are in it.
 pub(super) struct WaitQueue<W> {
     capacity: usize,
     /// Slots taken, also by waiters that are about to be pushed.
     slots: AtomicUsize,
     /// Waiters in the queue. Counted after the push, so for a moment it can be below zero.
     len: AtomicIsize,
-    /// The head of the queue, if it was dequeued and put back.
-    head: AtomicCell<Option<Box<W>>>,
+    /// Waiters that were cancelled since the last cleanup, or more: some may have been dequeued since.
+    cancelled: AtomicUsize,
     queue: Queue<W>,
 }
 
@@ -30,7 +30,7 @@ impl<W> WaitQueue<W> {
             capacity,
             slots: AtomicUsize::new(0),
             len: AtomicIsize::new(0),
-            head: AtomicCell::new(None),
+            cancelled: AtomicUsize::new(0),
             queue: Queue::new(),
         }
     }
@@ -56,8 +56,10 @@ impl<W> WaitQueue<W> {
         usize::try_from(self.len.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Adds a waiter at the tail; hands it back if the queue is full and no waiter at its head is
-    /// cancelled.
+    /// Adds a waiter at the tail; hands it back if the queue is full and no waiter in it is cancelled.
+    ///
+    /// Either way the caller serves the queue afterwards: the cleanup takes waiters out for a moment, in
+    /// which a releaser does not see them.
     pub(super) fn enqueue(&self, waiter: W, is_cancelled: impl Fn(&W) -> bool) -> Result<(), W> {
         if !self.reserve_slot() {
             self.drop_cancelled(is_cancelled);
@@ -78,10 +80,7 @@ impl<W> WaitQueue<W> {
     }
 
     fn pop(&self) -> Option<W> {
-        let first = match self.head.take() {
-            Some(first) => *first,
-            None => self.queue.pop()?,
-        };
+        let first = self.queue.pop()?;
         // AcqRel, as in `announce`. The queue itself hands the waiter over; a counter would need less,
         // but nothing here is on the way of a request that finds a stream.
         self.len.fetch_sub(1, Ordering::AcqRel);
@@ -109,22 +108,29 @@ impl<W> WaitQueue<W> {
         self.slots.fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Drops cancelled waiters at the head; the first that still waits stays at the head.
+    /// Notes that a waiter of the queue was cancelled: the next cleanup will find it.
+    pub(super) fn mark_cancelled(&self) {
+        // Release: pairs with the swap in `drop_cancelled`; who takes the mark finds the waiter cancelled.
+        self.cancelled.fetch_add(1, Ordering::Release);
+    }
+
+    /// Drops all cancelled waiters: one turn of the whole queue, which keeps its order.
     fn drop_cancelled(&self, is_cancelled: impl Fn(&W) -> bool) {
-        // Bounded by the capacity: others may enqueue cancelled waiters as fast as they are dropped.
-        for _ in 0..self.capacity {
-            let Some(first) = self.pop() else { return };
-            if is_cancelled(&first) {
-                self.release_slot();
-                continue;
-            }
-            if let Some(other) = self.head.swap(Some(Box::new(first))) {
-                // Two threads cleaned up at once. No wakeup is lost, but the order is not FIFO here: the
-                // other's waiter goes to the tail.
-                self.queue.push(*other);
-            }
-            self.announce();
+        // Without a mark nothing is to be found: a queue full of living waiters is not turned for every
+        // newcomer. Acquire: see `mark_cancelled`.
+        if self.cancelled.swap(0, Ordering::AcqRel) == 0 {
             return;
+        }
+        for _ in 0..self.len() {
+            let Some(first) = self.pop() else { return };
+            match is_cancelled(&first) {
+                true => self.release_slot(),
+                // No wakeup is lost, but the order is not FIFO if two threads turn the queue at once.
+                false => {
+                    self.queue.push(first);
+                    self.announce();
+                }
+            }
         }
     }
 }

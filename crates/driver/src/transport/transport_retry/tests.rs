@@ -55,6 +55,20 @@ fn a_throttled_request_waits_as_long_as_the_service_says() {
     assert_eq!((next.attempt_count, next.cumulative_delay), (1, delay));
 }
 
+/// All nine retries were spent within 0.2 ms.
+#[test]
+fn a_wait_of_zero_from_the_service_is_no_shorter_than_the_back_off() {
+    let mut now = state();
+    let mut waits = Vec::new();
+    for _ in 0..4 {
+        let outcome = refused(429, 3200, Some("0"));
+        let (delay, next) = retry(evaluate_transport_retry(&outcome, &now, &context()));
+        waits.push(delay.as_millis());
+        now = next;
+    }
+    assert_eq!(waits, [100, 200, 400, 800]);
+}
+
 #[test]
 fn jitter_only_adds_to_what_the_service_says() {
     let unlucky = RetryContext { jitter: 1.0, ..context() };

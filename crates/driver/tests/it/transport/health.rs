@@ -165,6 +165,42 @@ own_client_only! {
 }
 
 own_client_only! {
+    "the client of an SDK has keep-alive of its own";
+
+    /// After a pause of the process the timer was due before the socket was looked at, and a connection
+    /// that had answered every ping was given up with the requests on it.
+    #[test]
+    fn a_pong_that_arrived_during_a_pause_counts() {
+        let keep_alive = Duration::from_millis(50);
+        let server = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .enable_all()
+            .build()
+            .unwrap();
+        let peer = server.block_on(async { answering_peer() });
+        let client = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        client.block_on(async {
+            let client = Setup::over(factory()).with(|setup| {
+                setup.client.http2_keep_alive_interval = Duration::from_millis(1);
+                setup.client.http2_keep_alive_timeout = keep_alive;
+            });
+            let client = client.start();
+            let held = tokio::spawn(client.execute(client.write(&peer.url(), "/held", "{}")));
+            peer.until(|seen| seen.held == 1 && seen.connections[0].pings > 0).await;
+            for _ in 0..10 {
+                let pings = peer.seen().connections[0].pings;
+                peer.until(|seen| seen.connections[0].pings > pings).await;
+                // The process stands still; the peer, in another thread, does not.
+                std::thread::sleep(2 * keep_alive);
+            }
+            peer.release_all();
+            joined(held).await.body();
+            assert_eq!(peer.seen().accepted(), 1);
+        });
+    }
+}
+
+own_client_only! {
     "the client of an SDK connects with its first request, and tells nothing of it";
 
     #[tokio::test]

@@ -9,6 +9,8 @@ use sidereal_driver::transport::{HttpErrorKind, ProxyConfig, RequestSentStatus};
 
 use super::factory;
 use sidereal_testing::fixture::{Executed, Setup};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
 use sidereal_testing::peers::{Certificates, ConnectProxy, Peer, Reply, ServedPeer, Speaks};
 
 const PASSWORD: &str = "hunter2-proxy";
@@ -62,6 +64,31 @@ async fn a_refusal_by_the_proxy_is_not_retried() {
     assert_eq!(executed.error().kind(), HttpErrorKind::Proxy);
     assert!(executed.error().to_string().contains("403"), "{}", executed.error());
     assert_eq!((proxy.seen().requests.len(), peer.seen().accepted()), (1, 0));
+}
+
+/// A proxy that restarted, or could not reach the endpoint for a moment, failed the request for good.
+#[tokio::test]
+async fn a_proxy_that_fails_for_the_moment_is_asked_again() {
+    for says in ["", "HTTP/1.1 503 Service Unavailable\r\n\r\n"] {
+        let proxy = ConnectProxy::with_credentials("me", PASSWORD).await;
+        let front = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://me:{PASSWORD}@{}", front.local_addr().unwrap());
+        let behind_it = proxy.address();
+        tokio::spawn(async move {
+            let (mut first, _) = front.accept().await.unwrap();
+            let mut request = [0; 1024];
+            let _ = first.read(&mut request).await.unwrap();
+            first.write_all(says.as_bytes()).await.unwrap();
+            drop(first);
+            let (mut client, _) = front.accept().await.unwrap();
+            let mut server = tokio::net::TcpStream::connect(behind_it).await.unwrap();
+            let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+        });
+        let (peer, setup) = behind(&address);
+        let executed = read(setup, &peer).await;
+        assert_eq!(executed.body(), "answered", "{says}");
+        assert_eq!(executed.diagnostics.attempts().len(), 2);
+    }
 }
 
 #[tokio::test]

@@ -37,24 +37,44 @@ fn refused(executed: &Executed) -> u16 {
 
 #[tokio::test]
 async fn throttling_is_retried_after_back_off_and_recorded() {
-    let peer = throttling_peer(2, "1");
-    let client = Setup::over(factory()).start();
+    let peer = throttling_peer(2, "2");
+    let short = Duration::from_millis(1);
+    let client =
+        Setup::over(factory()).with(|setup| setup.throttling.initial_backoff = short).start();
     let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
     assert_eq!(executed.body(), "served");
     let attempts = executed.diagnostics.attempts();
     let codes: Vec<u16> = attempts.iter().map(|it| it.status.unwrap().code()).collect();
     assert_eq!(codes, [429, 429, 200]);
-    let after = NextStep::RetryHere { after: Duration::from_millis(1) };
+    let after = NextStep::RetryHere { after: Duration::from_millis(2) };
     let steps: Vec<NextStep> = attempts.iter().map(|it| it.decision.unwrap().next).collect();
     assert_eq!(steps, [after, after, NextStep::Finish]);
     assert_eq!(executed.diagnostics.charge(), 2.5);
     assert_eq!(peer.seen().accepted(), 1, "throttling says nothing about the connection");
 }
 
+/// Whoever reads a token on the way can use it, unlike a signature of one request.
+#[tokio::test]
+async fn no_token_is_sent_in_cleartext_to_another_machine() {
+    let token = Credential::resource_token("type=resource&ver=1&sig=tellnoone").unwrap();
+    let client = Setup::over(factory()).with(|setup| setup.credential = token).start();
+    let url = "http://192.0.2.1:8081";
+    let executed = client.execute(client.read(url, "/")).await;
+    assert_eq!(executed.error().kind(), HttpErrorKind::InvalidRequest);
+    assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
+    assert!(client.snapshot(url).shards.is_empty(), "no connection is made");
+    let peer = throttling_peer(0, "");
+    assert_eq!(client.execute(client.read(&peer.url(), "/")).await.body(), "served");
+}
+
 #[tokio::test]
 async fn throttling_is_final_when_the_retries_are_used_up() {
     let peer = throttling_peer(usize::MAX, "0");
-    let client = Setup::over(factory()).with(|setup| setup.throttling.max_attempts = 3).start();
+    let few = |setup: &mut Setup| {
+        setup.throttling.max_attempts = 3;
+        setup.throttling.initial_backoff = Duration::from_millis(1);
+    };
+    let client = Setup::over(factory()).with(few).start();
     let executed = client.execute(client.read(&peer.url(), "/")).await;
     assert_eq!((refused(&executed), peer.seen().arrivals.len()), (429, 4));
 }

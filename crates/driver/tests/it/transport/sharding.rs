@@ -56,6 +56,67 @@ async fn a_thousand_requests_fill_eight_shards_and_the_rest_follow_in_order() {
     assert_eq!((seen.accepted(), seen.most_streams_on_a_connection()), (8, 20));
 }
 
+own_client_only! {
+    "what the client of an SDK sends beside the request is its own matter";
+
+    #[tokio::test]
+    async fn a_body_over_http2_says_its_length() {
+        let peer = Peer::cleartext(Speaks::Http2).serve(|request| {
+            let length = request.header("content-length").unwrap_or("none").to_owned();
+            Reply::ok(length)
+        });
+        let client = sharded(1, 1).start();
+        for (body, length) in [("{\"id\":\"1\"}", "10"), ("", "0")] {
+            let write = client.write(&peer.url(), "/", body);
+            assert_eq!(client.execute(write).await.body(), length);
+        }
+        assert_eq!(client.get_ok(&peer.url(), "/").await.body(), "none");
+    }
+}
+
+/// The loser of a hedge was left because it was slow, and its connection kept its good name.
+#[tokio::test]
+async fn a_request_that_is_left_because_it_is_slow_counts_against_its_shard() {
+    let peer = holding_peer();
+    let client = sharded(1, 4).start();
+    let (slow, hurried) = (Duration::from_millis(5), Duration::from_secs(60));
+    for (slow_after, failures) in [(hurried, 0), (slow, 1)] {
+        let held = peer.seen().arrivals.len();
+        let mut request = client.read(&peer.url(), "/");
+        request.slow_after = Some(Instant::now() + slow_after);
+        let losing = tokio::spawn(client.execute(request));
+        peer.until(|seen| seen.arrivals.len() > held).await;
+        tokio::time::sleep(slow).await;
+        losing.abort();
+        let pool = client.until(&peer.url(), |pool| inflight(pool) == 0).await;
+        assert_eq!(pool.shards[0].stats.total_failures, failures);
+    }
+}
+
+/// With one request waiting and many cancelled behind it, a newcomer was refused.
+#[tokio::test]
+async fn cancelled_requests_do_not_keep_a_newcomer_out_of_the_queue() {
+    let peer = holding_peer();
+    let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = 10).start();
+    let url = peer.url();
+    let served = tokio::spawn(client.send(&url, "/served"));
+    peer.until(|seen| seen.held == 1).await;
+    let waiting = tokio::spawn(client.send(&url, "/waiting"));
+    client.until(&url, |pool| pool.queued == 1).await;
+    let cancelled = client.begin(&url, numbered(9));
+    client.until(&url, |pool| pool.queued == 10).await;
+    for task in cancelled {
+        task.abort();
+        let _ = task.await; // It was cancelled.
+    }
+    let newcomer = tokio::spawn(client.send(&url, "/newcomer"));
+    client.until(&url, |pool| pool.queued == 2).await;
+    peer.release_all();
+    all_succeed(vec![served, waiting, newcomer]).await;
+    let seen = peer.seen();
+    assert_eq!(seen.paths(), ["/served", "/waiting", "/newcomer"]);
+}
+
 #[tokio::test]
 async fn fifty_shards_carry_a_thousand_requests_at_once() {
     let peer = holding_peer();

@@ -68,6 +68,26 @@ async fn many_requests_to_a_peer_that_is_not_trusted_make_few_handshakes() {
     assert!(peer.seen().accepted() <= 4, "{}", peer.seen().accepted());
 }
 
+/// A load balancer that was replaced cut handshakes off, and the request failed for good.
+#[tokio::test]
+async fn a_handshake_that_is_cut_off_is_tried_again() {
+    let certificates = Certificates::new();
+    let peer = peer_as(&certificates.loopback());
+    let front = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}", front.local_addr().unwrap().port());
+    let behind = peer.address();
+    tokio::spawn(async move {
+        drop(front.accept().await.unwrap());
+        let (mut client, _) = front.accept().await.unwrap();
+        let mut server = tokio::net::TcpStream::connect(behind).await.unwrap();
+        let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+    });
+    let client = Setup::over(factory()).trusting(&certificates).start();
+    let executed = client.execute(client.read(&url, "/")).await;
+    assert_eq!(executed.body(), "answered");
+    assert_eq!(executed.diagnostics.attempts().len(), 2);
+}
+
 #[tokio::test]
 async fn any_certificate_is_accepted_if_the_user_says_so() {
     let certificates = Certificates::new();

@@ -1,0 +1,258 @@
+//! The driver on a paused clock, over clients that answer by a script: no sockets, no waiting.
+//!
+//! The clients are those of somebody else: they answer, lose or keep a request, and write nothing into the
+//! diagnostics.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, UNIX_EPOCH};
+
+use bytes::Bytes;
+use sidereal_driver::diagnostics::RequestDiagnostics;
+use sidereal_driver::options::{CosmosClientOptions, CosmosEnvironmentOptions};
+use sidereal_driver::system::Clock;
+use sidereal_driver::transport::{
+    Credential, Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError,
+    HttpErrorKind, HttpFuture, HttpRequest, HttpResponse, RequestSentStatus,
+};
+use sidereal_driver::{
+    CosmosDriver, CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, ErrorKind,
+    OperationOptions,
+};
+use sidereal_protocol::{
+    AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink, ResourceType,
+};
+
+/// What becomes of a request.
+enum Step {
+    /// It is answered after a while, with a status and a retry-after.
+    Answer { after: Duration, status: u16, retry_after: Option<u64> },
+    /// It is sent, and its connection lost.
+    Lose,
+    /// It is never answered.
+    Keep,
+}
+
+fn answer(after: Duration, status: u16) -> Step {
+    Step::Answer { after, status, retry_after: None }
+}
+
+/// Clients that do with the n-th request what the script says.
+struct Scripted {
+    script: Arc<dyn Fn(usize) -> Step + Send + Sync>,
+    clients: AtomicUsize,
+    requests: Arc<AtomicUsize>,
+}
+
+impl Scripted {
+    fn new(script: impl Fn(usize) -> Step + Send + Sync + 'static) -> Arc<Self> {
+        let (clients, requests) = (AtomicUsize::new(0), Arc::default());
+        Arc::new(Self { script: Arc::new(script), clients, requests })
+    }
+
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
+    }
+}
+
+impl fmt::Debug for Scripted {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Scripted")
+    }
+}
+
+impl HttpClientFactory for Scripted {
+    fn create(&self, _: &Endpoint, _: &HttpClientConfig) -> Arc<dyn HttpClient> {
+        self.clients.fetch_add(1, Ordering::SeqCst);
+        Arc::new(ScriptedClient {
+            script: Arc::clone(&self.script),
+            requests: Arc::clone(&self.requests),
+        })
+    }
+}
+
+struct ScriptedClient {
+    script: Arc<dyn Fn(usize) -> Step + Send + Sync>,
+    requests: Arc<AtomicUsize>,
+}
+
+impl fmt::Debug for ScriptedClient {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("ScriptedClient")
+    }
+}
+
+impl HttpClient for ScriptedClient {
+    fn execute<'a>(
+        &'a self,
+        _: HttpRequest,
+        _: &'a mut RequestDiagnostics,
+    ) -> HttpFuture<'a, HttpResponse> {
+        let step = (self.script)(self.requests.fetch_add(1, Ordering::SeqCst));
+        Box::pin(async move {
+            match step {
+                Step::Answer { after, status, retry_after } => {
+                    tokio::time::sleep(after).await;
+                    let mut response = http::Response::builder().status(status);
+                    if let Some(milliseconds) = retry_after {
+                        response = response.header("x-ms-retry-after-ms", milliseconds);
+                    }
+                    Ok(response.body(Bytes::from_static(b"{}")).unwrap())
+                }
+                Step::Lose => Err(HttpError::new(
+                    HttpErrorKind::ConnectionLost,
+                    RequestSentStatus::MaybeSent,
+                    "the connection was lost",
+                )),
+                Step::Keep => std::future::pending().await,
+            }
+        })
+    }
+}
+
+fn runtime(clients: &Arc<Scripted>, seed: u64) -> Arc<CosmosDriverRuntime> {
+    CosmosDriverRuntime::builder()
+        .environment(CosmosEnvironmentOptions::default())
+        .http_client_factory(Arc::clone(clients) as Arc<dyn HttpClientFactory>)
+        .clock(Clock::simulated(seed, UNIX_EPOCH + Duration::from_secs(1_700_000_000)))
+        .build()
+        .unwrap()
+}
+
+fn driver_on(runtime: &Arc<CosmosDriverRuntime>, options: CosmosClientOptions) -> CosmosDriver {
+    let key = AccountKey::from_base64("c2VjcmV0").unwrap();
+    let endpoint = "https://contoso.documents.azure.com/".parse().unwrap();
+    CosmosDriver::new(Arc::clone(runtime), endpoint, Credential::Key(key), options).unwrap()
+}
+
+async fn execute(
+    clients: &Arc<Scripted>,
+    operation: &CosmosOperation,
+) -> Result<CosmosResponse, Error> {
+    let driver = driver_on(&runtime(clients, 7), CosmosClientOptions::default());
+    driver.execute_operation(operation, &OperationOptions::default()).await
+}
+
+fn orders() -> ResourceLink {
+    ResourceLink::container("store", "orders").unwrap()
+}
+
+fn read_order() -> CosmosOperation {
+    let path = RequestPath::of(orders().item("1").unwrap());
+    CosmosOperation::new(OperationType::Read, path)
+        .with_partition_key(PartitionKey::from("contoso"))
+}
+
+/// The diagnostics of operations that meet throttling, losses and latency of every length.
+fn a_run(seed: u64) -> Vec<String> {
+    let mut builder = tokio::runtime::Builder::new_current_thread();
+    let tokio = builder.enable_all().start_paused(true).build().unwrap();
+    tokio.block_on(async {
+        let clients = Scripted::new(|number| match number % 7 {
+            2 => Step::Answer { after: Duration::ZERO, status: 429, retry_after: None },
+            4 => Step::Lose,
+            5 => Step::Keep,
+            _ => answer(Duration::from_millis(number as u64 * 37 % 9_000), 200),
+        });
+        let driver = driver_on(&runtime(&clients, seed), CosmosClientOptions::default());
+        let mut told = Vec::new();
+        for _ in 0..200 {
+            let outcome = driver.execute_operation(&read_order(), &Default::default()).await;
+            told.push(match outcome {
+                Ok(response) => response.diagnostics().to_json(),
+                Err(error) => error.diagnostics().unwrap().to_json(),
+            });
+        }
+        told
+    })
+}
+
+/// On a paused clock every operation met its deadline at once, and no two runs were alike.
+#[test]
+fn two_runs_with_the_same_seed_tell_the_same_byte_for_byte() {
+    let (first, second, other) = (a_run(7), a_run(7), a_run(8));
+    let difference = first.iter().zip(&second).find(|(one, two)| one != two);
+    assert_eq!(difference, None);
+    assert!(first.iter().zip(&other).all(|(one, two)| one != two));
+    // Two losses in a row end an operation; everything else is retried.
+    let succeeded = |it: &&String| it.contains("\"status\":{\"code\":200,\"sub_status\":0");
+    assert_eq!(first.iter().filter(succeeded).count(), 160);
+}
+
+/// A client that never says "sent" and times out counted as not sent: the procedure ran twice.
+#[tokio::test(start_paused = true)]
+async fn a_stored_procedure_whose_client_does_not_say_that_it_was_sent_runs_once() {
+    let clients = Scripted::new(|_| Step::Keep);
+    let link = orders().child(ResourceType::StoredProcedure, "transfer").unwrap();
+    let call = CosmosOperation::new(OperationType::Execute, RequestPath::of(link));
+    let error = execute(&clients, &call).await.unwrap_err();
+    assert_eq!((error.kind(), clients.requests()), (ErrorKind::Unavailable, 1));
+    assert!(error.may_have_been_applied());
+}
+
+/// It was evicted after thirty seconds, although a metadata request may take sixty-five.
+#[tokio::test(start_paused = true)]
+async fn a_slow_answer_of_metadata_within_its_timeout_is_awaited() {
+    let clients = Scripted::new(|_| answer(Duration::from_secs(45), 200));
+    let path = RequestPath::of(ResourceLink::database("store").unwrap());
+    let read = CosmosOperation::new(OperationType::Read, path);
+    let response = execute(&clients, &read).await.unwrap();
+    assert_eq!(response.diagnostics().elapsed(), Duration::from_secs(45));
+    assert_eq!(clients.requests(), 1);
+}
+
+/// It said that nothing had been applied, and the caller took its own item for somebody else's.
+#[tokio::test(start_paused = true)]
+async fn a_lost_create_that_is_repeated_and_meets_a_conflict_may_have_been_applied() {
+    let clients = Scripted::new(|number| match number {
+        0 => Step::Lose,
+        _ => answer(Duration::ZERO, 409),
+    });
+    let path = RequestPath::feed(orders(), ResourceType::Document).unwrap();
+    let create = CosmosOperation::new(OperationType::Create, path)
+        .with_partition_key(PartitionKey::from("contoso"))
+        .with_body(Bytes::from_static(b"{\"id\":\"1\"}"));
+    let error = execute(&clients, &create).await.unwrap_err();
+    assert_eq!((error.kind(), clients.requests()), (ErrorKind::Conflict, 2));
+    assert!(error.may_have_been_applied());
+}
+
+/// All retries were spent within a fraction of a millisecond.
+#[tokio::test(start_paused = true)]
+async fn throttling_that_names_no_wait_is_outlasted_by_the_back_off() {
+    let recovered = Duration::from_secs(3);
+    let start = Clock::now();
+    let clients = Scripted::new(move |_| match Clock::now() - start < recovered {
+        true => Step::Answer { after: Duration::ZERO, status: 429, retry_after: Some(0) },
+        false => answer(Duration::ZERO, 200),
+    });
+    assert_eq!(execute(&clients, &read_order()).await.unwrap().status().code(), 200);
+}
+
+/// An account that set nothing but its name in the user agent got connections of its own.
+#[tokio::test(start_paused = true)]
+async fn a_user_agent_suffix_does_not_cost_an_account_the_shared_connections() {
+    let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+    let runtime = runtime(&clients, 7);
+    let mut named = CosmosClientOptions::default();
+    named.client_options.user_agent_suffix = Some("shop".to_owned());
+    for options in [CosmosClientOptions::default(), named] {
+        let driver = driver_on(&runtime, options);
+        driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+    }
+    assert_eq!(clients.clients.load(Ordering::SeqCst), 1);
+}
+
+/// Requests after a shutdown were served by the connections that were left.
+#[tokio::test(start_paused = true)]
+async fn after_a_shutdown_nothing_is_served() {
+    let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+    let runtime = runtime(&clients, 7);
+    let driver = driver_on(&runtime, CosmosClientOptions::default());
+    driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+    let _ = runtime.shutdown(Duration::from_secs(1)).await;
+    let error = driver.execute_operation(&read_order(), &Default::default()).await.unwrap_err();
+    assert_eq!((error.kind(), clients.requests()), (ErrorKind::Unavailable, 1));
+    assert!(!error.may_have_been_applied());
+}
