@@ -7,7 +7,9 @@ use std::hint::black_box;
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use serde_json::{Value, json};
 use sidereal_protocol::PartitionKeyDefinition;
-use sidereal_query::{Condition, Context, Features, Parameters, Program, parse, plan};
+use sidereal_query::{
+    Condition, Context, Features, Parameters, Program, parse, parse_document, plan, round_numbers,
+};
 
 const FIVE_CLAUSES: &str = "SELECT TOP 10 c.id, c.name, c.price * 1.2 AS gross FROM c \
     WHERE c.category = @category AND c.price BETWEEN 10 AND 200 AND ARRAY_CONTAINS(c.tags, 'new') \
@@ -48,6 +50,28 @@ fn reading(c: &mut Criterion) {
     });
 }
 
+/// Rounding numbers while a document is parsed, against parsing alone and against a second walk.
+fn documents_as_text(c: &mut Criterion) {
+    let text = documents()[0].to_string();
+    let mut group = c.benchmark_group("one document of text");
+    group.throughput(Throughput::Bytes(text.len() as u64));
+    group.bench_function("parse_document", |b| {
+        b.iter(|| parse_document(black_box(text.as_bytes())));
+    });
+    group.bench_function("serde_json alone", |b| {
+        b.iter(|| serde_json::from_slice::<Value>(black_box(text.as_bytes())));
+    });
+    group.bench_function("serde_json, then round_numbers", |b| {
+        b.iter(|| {
+            let mut value: Value =
+                serde_json::from_slice(black_box(text.as_bytes())).expect("JSON");
+            round_numbers(&mut value);
+            value
+        });
+    });
+    group.finish();
+}
+
 fn running(c: &mut Criterion) {
     let documents = documents();
     let context = Context::new(0, 0);
@@ -81,5 +105,5 @@ fn running(c: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(benches, reading, running);
+criterion_group!(benches, reading, documents_as_text, running);
 criterion_main!(benches);

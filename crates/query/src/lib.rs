@@ -25,6 +25,7 @@
 //! come in by reference, and nothing is read or written on the side.
 
 mod aggregate;
+mod document;
 mod error;
 mod eval;
 mod functions;
@@ -38,6 +39,7 @@ mod print;
 pub mod tree;
 mod value;
 
+pub use document::parse_document;
 pub use error::{
     CompileError, EvalError, PlanError, QueryError, ServiceError, SyntaxError, SyntaxErrorKind,
 };

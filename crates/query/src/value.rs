@@ -102,7 +102,7 @@ pub fn round_numbers(value: &mut Value) {
 }
 
 /// The number as the service keeps it, if that is another one than was written.
-fn rounded(number: &Number) -> Option<Number> {
+pub(crate) fn rounded(number: &Number) -> Option<Number> {
     /// Up to here every integer is a double of its own.
     const EXACT: u64 = 1 << 53;
     let magnitude = number.as_i64().map(i64::unsigned_abs).or_else(|| number.as_u64());

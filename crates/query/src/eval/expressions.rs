@@ -10,6 +10,7 @@ use crate::aggregate;
 use crate::error::CompileError;
 use crate::functions::{self, Function};
 use crate::tree::{Expr, Literal};
+use crate::value::round_numbers;
 
 impl<'q> Compiler<'q> {
     pub(super) fn code(&mut self, expression: &'q Expr) -> Compiled<Code> {
@@ -21,7 +22,11 @@ impl<'q> Compiler<'q> {
         Ok(match expression {
             Expr::Literal(literal) => constant(literal),
             Expr::Parameter(name) => match parameter(name, self.parameters) {
-                Ok(value) => Code::Constant(value.clone()),
+                Ok(value) => {
+                    let mut value = value.clone();
+                    round_numbers(&mut value);
+                    Code::Constant(value)
+                }
                 Err(_) if self.names == Names::Assumed => Code::Undefined,
                 Err(missing) => return Err(missing),
             },

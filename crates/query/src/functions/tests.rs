@@ -657,6 +657,12 @@ fn geometries_are_measured_and_compared() {
         Some(json!(true)),
         "on the border"
     );
+    // Its first polygon is far away, its second inside the square: no borders cross.
+    let apart = "{type: 'MultiPolygon', coordinates: [[[[50, 50], [51, 50], [51, 51], [50, 50]]], \
+                 [[[1, 1], [1.5, 1], [1.5, 1.5], [1, 1]]]]}";
+    assert_eq!(truth("ST_INTERSECTS", apart, SQUARE), Some(json!(true)));
+    assert_eq!(truth("ST_INTERSECTS", SQUARE, apart), Some(json!(true)));
+    assert_eq!(truth("ST_DISTANCE", apart, SQUARE), Some(json!(0)));
     assert_eq!(truth("ST_DISTANCE", &point(1.0, 1.0), SQUARE), Some(json!(0)));
 
     // A degree of the meridian at the equator, on WGS 84.

@@ -86,10 +86,13 @@ impl Geometry {
     /// Whether the two have a point in common.
     pub(super) fn intersects(&self, other: &Self) -> bool {
         let crossing = self.edges().any(|edge| other.edges().any(|with| edge.meets(with)));
-        // Where no edges cross, one may still be inside the other as a whole.
-        crossing
-            || self.vertices().next().is_some_and(|first| other.holds(first))
-            || other.vertices().next().is_some_and(|first| self.holds(first))
+        // Where no edges cross, a whole line or polygon of one may still be inside the other.
+        crossing || self.has_line_in(other) || other.has_line_in(self)
+    }
+
+    /// Whether one of the lines begins inside the other's polygons.
+    fn has_line_in(&self, other: &Self) -> bool {
+        self.lines().iter().any(|line| line.first().is_some_and(|first| other.holds(*first)))
     }
 
     /// Whether every point of this geometry is inside the other's polygons.
