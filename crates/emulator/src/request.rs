@@ -189,9 +189,14 @@ impl ClassifiedRequest {
         RequestHeaders::new(&self.headers)
     }
 
-    /// The body as JSON.
+    /// The body as JSON: the definition of a database, a container or an offer.
     pub(crate) fn json(&self) -> Result<Value> {
-        parse_json(&self.body)
+        serde_json::from_slice(&self.body).map_err(|error| payload_refused(&error))
+    }
+
+    /// The body as an item.
+    pub(crate) fn item(&self) -> Result<Value> {
+        parse_item(&self.body)
     }
 
     pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
@@ -240,13 +245,16 @@ pub(crate) fn range_id(header: &str) -> &str {
     header.rsplit(',').next().unwrap_or(header)
 }
 
-/// JSON from a body, or the service's words for what is none.
-pub(crate) fn parse_json(body: &[u8]) -> Result<Value> {
-    serde_json::from_slice(body).map_err(|error| {
-        ServiceError::bad_request(format!(
-            "The request payload is invalid. Ensure to provide a valid request payload: {error}."
-        ))
-    })
+/// An item from a body, its numbers rounded to the doubles that the service keeps.
+pub(crate) fn parse_item(body: &[u8]) -> Result<Value> {
+    sidereal_query::parse_document(body).map_err(|error| payload_refused(&error))
+}
+
+/// The service's words for what is not JSON.
+fn payload_refused(error: &serde_json::Error) -> ServiceError {
+    ServiceError::bad_request(format!(
+        "The request payload is invalid. Ensure to provide a valid request payload: {error}."
+    ))
 }
 
 /// Tells the operation from verb, path and flags; the error is a flag that cannot be read.

@@ -1,17 +1,99 @@
-//! Continuation tokens: where the next page of a query or feed begins. Opaque to clients, which send them
-//! back unchanged.
+//! Continuation tokens: where the next page of a query or feed begins.
+//!
+//! Clients send them back unchanged, and some look inside. A token has the service's form: for a request to
+//! one range `-RID:~…#RT:1#TRC:5` (the last item, the round trips and the rows so far), with our own position
+//! in a last field; where the gateway found the range, a list of such tokens, each with its range:
+//! `[{"token":"-RID:~…","range":{"min":"","max":"FF"}}]`. There is one, for a page ends in one range.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use sidereal_protocol::headers::names as headers;
+use sidereal_protocol::{EffectivePartitionKeyRange, Rid};
 use sidereal_query::Progress;
 
 use crate::error::{Result, ServiceError};
 use crate::store::{Partition, Position};
 
-/// Where a page ended. Tokens that are not ours are refused.
+/// A token: where its page ended, and what came before.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ContinuationToken {
+    pub(super) position: Continuation,
+    /// Pages so far: `RT`, round trips.
+    pub(super) pages: u64,
+    /// Rows so far: `TRC`, total row count.
+    pub(super) rows: u64,
+}
+
+/// The field of a token that holds the position, behind those of the service.
+const POSITION: &str = "POS:";
+
+/// A token with the range it continues in.
+#[derive(Debug, Serialize, Deserialize)]
+struct RangedToken {
+    token: String,
+    range: TokenRange,
+}
+
+/// The bounds of a range, as effective partition keys in hexadecimal.
+#[derive(Debug, Serialize, Deserialize)]
+struct TokenRange {
+    min: String,
+    max: String,
+}
+
+impl ContinuationToken {
+    /// The token of a request that named its range.
+    pub(super) fn to_text(&self, container: Rid) -> String {
+        let Self { position, pages, rows } = self;
+        // Before the first item of a range the container stands for the last one read.
+        let rid = position.ordinal.and_then(|ordinal| container.document(ordinal));
+        let rid = rid.unwrap_or(container);
+        let json = serde_json::to_vec(position).unwrap_or_default();
+        let position = URL_SAFE_NO_PAD.encode(json);
+        format!("-RID:~{rid}#RT:{pages}#TRC:{rows}#{POSITION}{position}")
+    }
+
+    /// The token of a request whose range the gateway found.
+    pub(super) fn to_list(&self, container: Rid, range: &EffectivePartitionKeyRange) -> String {
+        let range = TokenRange { min: range.min().to_string(), max: range.max().to_string() };
+        let token = RangedToken { token: self.to_text(container), range };
+        serde_json::to_string(&[token]).unwrap_or_default()
+    }
+
+    /// Reads a token of either form back. What is not ours is refused.
+    pub(super) fn parse(token: &str) -> Result<Self> {
+        let parsed = match token.starts_with('[') {
+            true => {
+                let list = serde_json::from_str::<Vec<RangedToken>>(token).unwrap_or_default();
+                list.first().filter(|_| list.len() == 1).and_then(|only| parse_text(&only.token))
+            }
+            false => parse_text(token),
+        };
+        parsed.ok_or_else(|| {
+            let shown: String = token.chars().take(MAX_SHOWN).collect();
+            ServiceError::bad_request(format!(
+                "Invalid Continuation Token '{shown}': send back the x-ms-continuation of the page before, \
+                 unchanged, with the same query."
+            ))
+        })
+    }
+}
+
+/// As much of a refused token as its refusal repeats.
+const MAX_SHOWN: usize = 64;
+
+fn parse_text(token: &str) -> Option<ContinuationToken> {
+    let mut fields = token.strip_prefix("-RID:~")?.splitn(4, '#');
+    let _: Rid = fields.next()?.parse().ok()?;
+    let pages = fields.next()?.strip_prefix("RT:")?.parse().ok()?;
+    let rows = fields.next()?.strip_prefix("TRC:")?.parse().ok()?;
+    let json = URL_SAFE_NO_PAD.decode(fields.next()?.strip_prefix(POSITION)?).ok()?;
+    let position = serde_json::from_slice(&json).ok()?;
+    Some(ContinuationToken { position, pages, rows })
+}
+
+/// Where a page ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Continuation {
     /// The id of the partition range to go on with.
@@ -84,28 +166,14 @@ impl Continuation {
     pub(super) fn progress(&self) -> Option<Progress> {
         self.window.map(|(skip, take)| Progress { skip, take })
     }
-
-    /// The token.
-    pub(super) fn to_token(&self) -> String {
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        URL_SAFE_NO_PAD.encode(json)
-    }
-
-    /// Reads a token back.
-    pub(super) fn from_token(token: &str) -> Result<Self> {
-        let json = URL_SAFE_NO_PAD.decode(token).ok();
-        let continuation = json.and_then(|json| serde_json::from_slice(&json).ok());
-        continuation.ok_or_else(|| ServiceError::bad_header(headers::CONTINUATION.as_str(), token))
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_token_reads_back_as_what_it_was() {
-        let continuation = Continuation {
+    fn token() -> ContinuationToken {
+        let position = Continuation {
             range: "3".to_owned(),
             ordinal: Some(9),
             returned: 2,
@@ -113,14 +181,36 @@ mod tests {
             origin: Some(Box::new(Continuation::start_of("1"))),
             window: Some((0, Some(4))),
         };
-        let token = continuation.to_token();
-        assert_eq!(Continuation::from_token(&token).unwrap(), continuation);
+        ContinuationToken { position, pages: 1, rows: 5 }
+    }
+
+    fn container() -> Rid {
+        Rid::database(7).container(3).unwrap()
     }
 
     #[test]
-    fn a_token_that_is_not_ours_is_refused() {
-        for token in ["", "x", "e30", "!!!!", "+RID:~abc#RT:1"] {
-            assert!(Continuation::from_token(token).is_err(), "{token}");
+    fn a_token_reads_back_as_what_it_was() {
+        let token = token();
+        let text = token.to_text(container());
+        assert!(text.starts_with("-RID:~") && text.contains("#RT:1#TRC:5#"), "{text}");
+        assert_eq!(ContinuationToken::parse(&text).unwrap(), token);
+        let list = token.to_list(container(), &EffectivePartitionKeyRange::FULL);
+        assert!(list.ends_with(r#"","range":{"min":"","max":"FF"}}]"#), "{list}");
+        assert_eq!(ContinuationToken::parse(&list).unwrap(), token);
+    }
+
+    #[test]
+    fn a_token_that_is_not_ours_is_refused_without_repeating_all_of_it() {
+        let long = "x".repeat(10_000);
+        let list = token().to_list(container(), &EffectivePartitionKeyRange::FULL);
+        let twice = format!("[{0},{0}]", list.trim_matches(['[', ']']));
+        let nested = format!("[{list}]");
+        for token in
+            ["", "x", "e30", "!!!!", "+RID:~abc#RT:1", "[]", "[{}]", "[", &long, &twice, &nested]
+        {
+            let refused = ContinuationToken::parse(token).unwrap_err();
+            assert!(refused.message.contains("Invalid Continuation Token"), "{}", refused.message);
+            assert!(refused.message.len() < 300);
         }
     }
 }

@@ -14,7 +14,7 @@ use crate::charge;
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
-use crate::request::{ClassifiedRequest, parse_json};
+use crate::request::{ClassifiedRequest, parse_item};
 use crate::state::AccountState;
 use crate::store::{
     Container, Decided, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf,
@@ -58,7 +58,7 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
     let container = request.intended_container()?;
     let definition = container.definition();
     let name = named_item(request, container, &definition)?;
-    let draft = draft_of(&definition, request.json()?, Some(&name.key))?;
+    let draft = draft_of(&definition, request.item()?, Some(&name.key))?;
     let conditions = request.conditions()?;
     write(account, request, container, &name, |transaction| {
         transaction.replace(&name, draft, &conditions)
@@ -173,7 +173,7 @@ fn write_draft(
 ) -> Result<Reply> {
     let container = request.intended_container()?;
     let key = request.partition_key()?;
-    let draft = draft_of(&container.definition(), request.json()?, key.as_ref())?;
+    let draft = draft_of(&container.definition(), request.item()?, key.as_ref())?;
     let conditions = request.conditions()?;
     let name = draft.name();
     write(account, request, container, &name, |transaction| decide(transaction, draft, conditions))
@@ -279,5 +279,5 @@ impl PartitionHeaders<'_> {
 pub(super) fn parse_body(body: Option<&serde_json::value::RawValue>) -> Result<Value> {
     let body =
         body.ok_or_else(|| ServiceError::bad_request("The operation has no resourceBody."))?;
-    parse_json(body.get().as_bytes())
+    parse_item(body.get().as_bytes())
 }

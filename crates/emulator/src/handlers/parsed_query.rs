@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 use sidereal_protocol::{
-    EffectivePartitionKey, PartitionKeyDefinition, PartitionedQueryExecutionInfo, QueryRequest,
-    ResumeFilter,
+    CosmosStatus, EffectivePartitionKey, PartitionKeyDefinition, PartitionedQueryExecutionInfo,
+    QueryRequest, ResumeFilter,
 };
 use sidereal_query::tree::Direction;
 use sidereal_query::{
@@ -90,5 +90,10 @@ fn query_refused(error: &QueryError) -> ServiceError {
 }
 
 fn plan_refused(error: &PlanError) -> ServiceError {
-    ServiceError::bad_request(error.to_service_error().to_json())
+    let status = match error {
+        // The client is told that the gateway cannot serve the query either.
+        PlanError::UnsupportedFeatures(_) => CosmosStatus::CROSS_PARTITION_QUERY_NOT_SERVABLE,
+        _ => CosmosStatus::BAD_REQUEST,
+    };
+    ServiceError::new(status, error.to_service_error().to_json())
 }

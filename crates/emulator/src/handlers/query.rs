@@ -8,7 +8,7 @@ use std::time::Instant;
 use sidereal_protocol::headers::names as headers;
 use sidereal_query::{Context, Flow, Program, Shape};
 
-use super::continuation::Continuation;
+use super::continuation::{Continuation, ContinuationToken};
 use super::items::PartitionHeaders;
 use super::order_by::{Boundary, SortOrder};
 use super::page::Page;
@@ -80,14 +80,14 @@ fn serve(
     let Some(first) = slices.first() else {
         return Ok(Page::new(None).into_reply(container.rid));
     };
-    let token = request.typed().continuation()?;
-    let resume = match token {
-        Some(token) => Continuation::from_token(token)?,
-        None => Continuation::start_of(first.partition.id.as_str()),
-    };
+    let token = request.typed().continuation()?.map(ContinuationToken::parse).transpose()?;
+    let start = || Continuation::start_of(first.partition.id.as_str());
+    let resume = token.as_ref().map_or_else(start, |token| token.position.clone());
     let begin = slices.iter().position(|slice| slice.partition.descends_from(&resume.range));
     let begin = begin.ok_or_else(|| {
-        ServiceError::bad_header(headers::CONTINUATION.as_str(), token.unwrap_or_default())
+        ServiceError::bad_request(
+            "Invalid Continuation Token: it is of another container, range or partition key.",
+        )
     })?;
     let page = Page::new(request.max_item_count()?);
     let mut serving = Serving { request, started: Instant::now(), page, evaluated: 0 };
@@ -115,10 +115,30 @@ fn serve(
     let Some(progress) = progress else { return Ok(Page::new(None).into_reply(container.rid)) };
     let partition_headers =
         PartitionHeaders { request, container, partition: &slice.partition, progress };
+    let served = token.map_or((0, 0), |token| (token.pages, token.rows));
+    let next = next.map(|position| serving.token(served, position));
     let reply = partition_headers.add_to(serving.into_reply(container)?).charged(units);
     Ok(match next {
-        Some(next) => reply.with(headers::CONTINUATION, next.to_token()),
+        Some(next) => {
+            reply.with(headers::CONTINUATION, next_page(request, container, slices, &next)?)
+        }
         None => reply,
+    })
+}
+
+/// The token of the next page, in the form that the request's way of naming its range asks for.
+fn next_page(
+    request: &ClassifiedRequest,
+    container: &Container,
+    slices: &[Slice],
+    token: &ContinuationToken,
+) -> Result<String> {
+    let mut partitions = slices.iter().map(|slice| &slice.partition);
+    let partition = partitions.find(|it| it.id.as_str() == token.position.range);
+    let names_range = request.typed().text(&headers::PARTITION_KEY_RANGE_ID)?.is_some();
+    Ok(match partition.filter(|_| !names_range) {
+        Some(partition) => token.to_list(container.rid, &partition.range),
+        None => token.to_text(container.rid),
     })
 }
 
@@ -132,7 +152,18 @@ struct Serving<'a> {
 }
 
 impl Serving<'_> {
-    /// Fills the page from one slice; returns where to resume if the slice has more.
+    /// The token of the page after this one, given the pages and rows before it.
+    fn token(&self, (pages, rows): (u64, u64), position: Continuation) -> ContinuationToken {
+        // Saturating: a client may have put any number into its token.
+        let rows = rows.saturating_add(self.page.len() as u64);
+        ContinuationToken { position, pages: pages.saturating_add(1), rows }
+    }
+
+    /// Fills the page from one slice; returns where to resume if the slice may have more.
+    ///
+    /// As on the service, reading stops where the page is full. Whether there is more only the next page
+    /// tells, and it may be empty. Results that are computed first, and windows that are used up, end with
+    /// their last row.
     fn fill(
         &mut self,
         slice: &Slice,
@@ -164,6 +195,9 @@ impl Serving<'_> {
             }
             self.evaluated += 1;
             last = Continuation { ordinal: Some(item.ordinal), returned: 0, ..last };
+            if self.page.is_full() {
+                return Ok(Some(last));
+            }
         }
         Ok(None)
     }
@@ -211,6 +245,9 @@ impl Serving<'_> {
             if flow == Flow::Enough {
                 return Ok(None);
             }
+            if self.page.is_full() {
+                return Ok(Some(last));
+            }
         }
         Ok(None)
     }
@@ -243,6 +280,9 @@ impl Serving<'_> {
             }
             skip = 0;
             last = order.continuation_at(item, 0, from);
+            if self.page.is_full() {
+                return Ok(Some(last));
+            }
         }
         Ok(None)
     }

@@ -26,16 +26,16 @@ fn apply_one(root: &mut Value, operation: &PatchOperation) -> Result<(), String>
     match operation {
         PatchOperation::Add { path, value } => {
             let slot = Slot::find(root, path)?;
-            slot.insert(value.clone()).map_err(|why| refused("Add", path, why))
+            slot.insert(stored(value)).map_err(|why| refused("Add", path, why))
         }
         PatchOperation::Set { path, value } => {
             let slot = Slot::find(root, path)?;
-            slot.set(value.clone()).map_err(|why| refused("Set", path, why))
+            slot.set(stored(value)).map_err(|why| refused("Set", path, why))
         }
         PatchOperation::Replace { path, value } => {
             let mut slot = Slot::find(root, path)?;
             let current = slot.existing().ok_or_else(|| refused("Replace", path, NOT_THERE))?;
-            *current = value.clone();
+            *current = stored(value);
             Ok(())
         }
         PatchOperation::Remove { path } => remove(root, path, "Remove").map(drop),
@@ -50,6 +50,13 @@ fn apply_one(root: &mut Value, operation: &PatchOperation) -> Result<(), String>
             slot.insert(value).map_err(|why| refused("Move", path, why))
         }
     }
+}
+
+/// A client's value as it is stored: every number is a double.
+fn stored(value: &Value) -> Value {
+    let mut value = value.clone();
+    sidereal_query::round_numbers(&mut value);
+    value
 }
 
 const NOT_THERE: &str = "there is nothing at the path";
@@ -68,7 +75,7 @@ fn increment(root: &mut Value, path: &str, by: &Number) -> Result<(), String> {
     // Incrementing what is not there sets it: a rule of the service.
     let Some(current) = slot.existing() else {
         return slot
-            .insert(Value::Number(by.clone()))
+            .insert(stored(&Value::Number(by.clone())))
             .map_err(|why| refused("Increment", path, why));
     };
     let Value::Number(number) = current else {
@@ -76,17 +83,12 @@ fn increment(root: &mut Value, path: &str, by: &Number) -> Result<(), String> {
     };
     let sum = sum(number, by)
         .ok_or_else(|| refused("Increment", path, "the sum is not a finite number"))?;
-    *current = Value::Number(sum);
+    *current = stored(&Value::Number(sum));
     Ok(())
 }
 
-/// Whole numbers stay whole while they fit.
+/// The sum of two doubles, as the service adds them: beyond 2^53 an increment may change nothing.
 fn sum(one: &Number, other: &Number) -> Option<Number> {
-    if let (Some(one), Some(other)) = (one.as_i64(), other.as_i64())
-        && let Some(sum) = one.checked_add(other)
-    {
-        return Some(sum.into());
-    }
     Number::from_f64(one.as_f64()? + other.as_f64()?)
 }
 

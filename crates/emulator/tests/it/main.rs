@@ -6,11 +6,13 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
+mod answers;
 mod authorization;
 mod batches;
 mod change_feed;
 mod common;
 mod containers;
+mod continuations;
 mod counters;
 mod endpoint;
 mod faults;
@@ -18,6 +20,9 @@ mod fuzz_replay;
 mod items;
 mod model;
 mod multi_write;
+mod numbers;
+mod partition_counts;
+mod plans;
 mod queries;
 mod regions;
 mod server;
