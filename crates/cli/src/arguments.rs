@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
+use sidereal_emulator::AdvertisedHost;
 use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
 
 use crate::chaos::ChaosArguments;
@@ -50,6 +51,16 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "South Central US")]
     pub(crate) regions: Vec<RegionName>,
 
+    /// Ports of the regions, in their order, where there are several [default: any that are free].
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    pub(crate) region_ports: Vec<u16>,
+
+    /// Host under which clients are told to reach the account [default: the one that a client used].
+    ///
+    /// For an emulator in a container or on another machine. The TLS certificate is made out to it too.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise: Option<AdvertisedHost>,
+
     /// Let every region accept writes.
     #[arg(long)]
     pub(crate) multi_write: bool,
@@ -79,6 +90,13 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_parser = secret)]
     pub(crate) key: Option<Secret>,
 
+    /// Accept any Entra token, from anywhere.
+    ///
+    /// Otherwise a token has to come from this machine, with the base64url of the account key as its third
+    /// segment.
+    #[arg(long)]
+    pub(crate) entra_any: bool,
+
     /// Answer 429 to requests beyond a container's provisioned throughput.
     #[arg(long)]
     pub(crate) enforce_throughput: bool,
@@ -103,6 +121,9 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::path::Path;
+
     use clap::CommandFactory;
 
     use super::*;
@@ -118,6 +139,42 @@ mod tests {
             let line = [&["sidereal"], command, &["--key", "c2VjcmV0"]].concat();
             let printed = format!("{:?}", Arguments::try_parse_from(line).unwrap());
             assert!(printed.contains("[REDACTED]") && !printed.contains("c2VjcmV0"), "{printed}");
+        }
+    }
+
+    /// The list behind a word, in the JSON form that Dockerfile and compose.yaml share.
+    fn list(file: &str, word: &str) -> Vec<String> {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(file);
+        let text = fs::read_to_string(path).unwrap();
+        let line = text.lines().find_map(|line| line.trim().strip_prefix(word));
+        serde_json::from_str(line.unwrap_or_else(|| panic!("{file} has no {word}"))).unwrap()
+    }
+
+    #[test]
+    fn the_command_lines_of_the_container_are_understood() {
+        let entry_point = list("Dockerfile", "ENTRYPOINT ");
+        for command in [list("Dockerfile", "CMD "), list("compose.yaml", "command: ")] {
+            let line = [entry_point.clone(), command].concat();
+            let Arguments { command: Command::Emulator(parsed) } = Arguments::try_parse_from(&line)
+                .unwrap_or_else(|error| panic!("{line:?}: {error}"))
+            else {
+                panic!("the container runs the emulator")
+            };
+            assert!(parsed.address.is_unspecified(), "a published port leads to every interface");
+            // Regions and ports belong together; the emulator itself refuses them otherwise.
+            assert!(
+                parsed.region_ports.is_empty() || parsed.region_ports.len() == parsed.regions.len()
+            );
+        }
+    }
+
+    #[test]
+    fn a_host_with_a_port_is_not_advertised() {
+        let parse = |host| Arguments::try_parse_from(["sidereal", "emulator", "--advertise", host]);
+        assert!(parse("cosmos").is_ok() && parse("::1").is_ok());
+        for host in ["cosmos:8081", "https://cosmos", "0.0.0.0"] {
+            let refused = parse(host).unwrap_err().to_string();
+            assert!(refused.contains("without a port"), "{refused}");
         }
     }
 }

@@ -53,16 +53,21 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         .port(arguments.port)
         .address(arguments.address)
         .regions(arguments.regions.iter().cloned())
+        .region_ports(arguments.region_ports.iter().copied())
         .multi_write(arguments.multi_write)
         .replication_delay(arguments.replication_delay)
         .partition_failover(arguments.partition_failover)
         .hedging_suppressed(arguments.suppress_hedging)
         .thin_client(arguments.thin_client)
         .consistency(arguments.consistency)
+        .entra_any(arguments.entra_any)
         .enforce_throughput(arguments.enforce_throughput)
         .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);
     if let Some(partitions) = arguments.partitions {
         builder = builder.partitions(partitions);
+    }
+    if let Some(host) = &arguments.advertise {
+        builder = builder.advertise(host.clone());
     }
     if let Some(key) = &arguments.key {
         builder = builder.key(AccountKey::from_base64(key.expose_secret()).map_err(RunError::Key)?);

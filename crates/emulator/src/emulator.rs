@@ -23,7 +23,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::account::Account;
 use crate::admin::Admin;
-use crate::certificate::{Certificate, CertificateError, load_or_create};
+use crate::advertised_host::AdvertisedHost;
+use crate::certificate::{Certificate, CertificateError, CertificateNames, load_or_create};
 use crate::clock::Clock;
 use crate::control::ControlError;
 use crate::endpoint::AccountEndpoint;
@@ -57,12 +58,14 @@ impl Emulator {
         EmulatorBuilder {
             address: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             options: AccountOptions::default(),
+            region_ports: Vec::new(),
             limits: Limits::default(),
             certificate_directory: None,
         }
     }
 
-    /// The account's address over TLS, such as `https://127.0.0.1:8081/`.
+    /// The account's address over TLS, such as `https://127.0.0.1:8081/`; with the advertised host, if there
+    /// is one.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
@@ -85,8 +88,9 @@ impl Emulator {
     /// Each region with its address over TLS, the one that accepts writes first. With one region that is
     /// the account's own address.
     pub fn regions(&self) -> Vec<(RegionName, String)> {
+        let host = self.account.options().advertised_host.as_ref();
         let endpoint = |name: &RegionName| match self.listeners.address(name) {
-            Some(address) => format!("https://{address}/"),
+            Some(address) => format!("https://{}/", authority(host, address)),
             None => self.endpoint.clone(),
         };
         self.account
@@ -147,6 +151,7 @@ impl Emulator {
 pub struct EmulatorBuilder {
     address: SocketAddr,
     options: AccountOptions,
+    region_ports: Vec<u16>,
     limits: Limits,
     certificate_directory: Option<PathBuf>,
 }
@@ -177,6 +182,23 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn regions<N: Into<RegionName>>(mut self, names: impl IntoIterator<Item = N>) -> Self {
         self.options.regions = names.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// The ports of the regions, in their order; 0 takes any that is free, and so does every region by default.
+    ///
+    /// An account with a single region has none beside its own port.
+    #[must_use]
+    pub fn region_ports(mut self, ports: impl IntoIterator<Item = u16>) -> Self {
+        self.region_ports = ports.into_iter().collect();
+        self
+    }
+
+    /// The host that the account advertises for its regions and its certificate is made out to: for clients
+    /// that reach the emulator in a container, or from another machine. The one that a client used by default.
+    #[must_use]
+    pub fn advertise(mut self, host: AdvertisedHost) -> Self {
+        self.options.advertised_host = Some(host);
         self
     }
 
@@ -251,6 +273,14 @@ impl EmulatorBuilder {
         self
     }
 
+    /// Whether any Entra token from anywhere is accepted. By default one has to come from this machine, with
+    /// the base64url of the account key as its third segment, as with the published emulator.
+    #[must_use]
+    pub fn entra_any(mut self, accepted: bool) -> Self {
+        self.options.entra_any = accepted;
+        self
+    }
+
     /// HTTP/2 streams that one connection may have open; 20, as the service allows them, by default.
     #[must_use]
     pub fn max_concurrent_streams(mut self, streams: u32) -> Self {
@@ -275,6 +305,7 @@ impl EmulatorBuilder {
             return Err(StartError::Partitions { partitions });
         }
         check_regions(&self.options)?;
+        check_region_ports(&self)?;
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
         let account = Arc::new(Account::new(self.options));
@@ -282,20 +313,22 @@ impl EmulatorBuilder {
         // until the regions have their ports, which the account advertises.
         let bind_failed = |source| StartError::bind(self.address, source);
         let listener = Listener::bind(self.address).map_err(bind_failed)?;
-        let listeners = RegionListeners::start(&account, self.address.ip(), &tls, self.limits)
-            .map_err(|source| StartError::bind(SocketAddr::new(self.address.ip(), 0), source))?;
+        let region_addresses = (self.address.ip(), self.region_ports.as_slice());
+        let listeners = RegionListeners::start(&account, region_addresses, &tls, self.limits)
+            .map_err(|(address, source)| StartError::bind(address, source))?;
         let listeners = Arc::new(listeners);
         let stop = CancellationToken::new();
         let handler = GlobalHandler::new(&account, &listeners, stop.clone());
         let setup = ServerSetup { tls, handler, limits: self.limits, stop };
         let server = Server::start(listener, setup).map_err(bind_failed)?;
-        let reachable = reachable(server.address());
+        let host = account.options().advertised_host.as_ref();
+        let authority = authority(host, reachable(server.address()));
         Ok(Emulator {
             account,
             server,
             listeners,
-            endpoint: format!("https://{reachable}/"),
-            http_endpoint: format!("http://{reachable}/"),
+            endpoint: format!("https://{authority}/"),
+            http_endpoint: format!("http://{authority}/"),
             certificate_pem: certificate.pem().to_owned(),
             certificate_path,
         })
@@ -303,15 +336,19 @@ impl EmulatorBuilder {
 
     fn certificate(&self) -> Result<(Certificate, Option<PathBuf>), StartError> {
         let now = SystemTime::now();
+        let host = self.options.advertised_host.as_ref().map(AdvertisedHost::server_name);
+        let names = CertificateNames::new(self.address.ip(), host);
         let Some(directory) = &self.certificate_directory else {
-            let certificate = Certificate::generate(now).map_err(StartError::certificate)?;
+            let certificate =
+                Certificate::generate(now, &names).map_err(StartError::certificate)?;
             return Ok((certificate, None));
         };
-        let stored =
-            load_or_create(directory, now).map_err(|source| StartError::CertificateDirectory {
+        let stored = load_or_create(directory, now, &names).map_err(|source| {
+            StartError::CertificateDirectory {
                 directory: directory.clone(),
                 source: Box::new(source),
-            })?;
+            }
+        })?;
         Ok((stored.certificate, Some(stored.path)))
     }
 }
@@ -367,6 +404,37 @@ fn check_regions(options: &AccountOptions) -> Result<(), StartError> {
     Ok(())
 }
 
+/// Every region with a port of its own has one, and no port is given twice.
+fn check_region_ports(builder: &EmulatorBuilder) -> Result<(), StartError> {
+    let ports = &builder.region_ports;
+    let regions = builder.options.regions.len();
+    let refuse = |problem: String| Err(StartError::RegionPorts { problem });
+    if ports.is_empty() {
+        return Ok(());
+    }
+    if regions == 1 {
+        return refuse("an account with a single region has no port beside its own".to_owned());
+    }
+    if ports.len() != regions {
+        return refuse(format!("there are {regions} regions and {} ports", ports.len()));
+    }
+    let taken = |index: usize, port: u16| {
+        port != 0 && (port == builder.address.port() || ports[..index].contains(&port))
+    };
+    match ports.iter().enumerate().find(|(index, port)| taken(*index, **port)) {
+        Some((_, port)) => refuse(format!("{port} is given twice")),
+        None => Ok(()),
+    }
+}
+
+/// What URLs of a listener have for an authority: the advertised host, or where it is reached.
+fn authority(host: Option<&AdvertisedHost>, reachable: SocketAddr) -> String {
+    match host {
+        Some(host) => format!("{host}:{}", reachable.port()),
+        None => reachable.to_string(),
+    }
+}
+
 /// Why an emulator did not start; the text says what to change.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -407,6 +475,15 @@ pub enum StartError {
          as https://localhost:8082/"
     )]
     Regions {
+        /// What is wrong with them.
+        problem: String,
+    },
+    /// The regions cannot have these ports.
+    #[error(
+        "the regions cannot have these ports, for {problem}: give one for each region, in their order \
+         (--region-ports 8082,8083); 0 takes any that is free"
+    )]
+    RegionPorts {
         /// What is wrong with them.
         problem: String,
     },

@@ -9,6 +9,7 @@
 
 mod account;
 mod admin;
+mod advertised_host;
 mod certificate;
 mod charge;
 mod clock;
@@ -35,6 +36,7 @@ mod topology;
 
 pub use account::Account;
 pub use admin::{ADMIN_KEY_HEADER, ADMIN_PATH_PREFIX};
+pub use advertised_host::{AdvertisedHost, InvalidHost};
 pub use clock::{Clock, ManualClock, SystemClock, Timestamp};
 pub use control::{ControlError, LostWrite, RegionState, WriteRegionChange};
 pub use counters::CounterRow;
@@ -45,5 +47,5 @@ pub use faults::{
 };
 pub use operation::{Operation, UnknownOperation};
 pub use options::AccountOptions;
-pub use outcome::ConnectionOutcome;
+pub use outcome::{ClientOrigin, ConnectionOutcome};
 pub use region_listeners::RegionError;

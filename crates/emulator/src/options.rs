@@ -7,6 +7,7 @@ use std::time::Duration;
 use http::Uri;
 use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
 
+use crate::advertised_host::AdvertisedHost;
 use crate::clock::{Clock, SystemClock};
 
 /// The key that the published emulator has; every SDK's documentation names it.
@@ -31,9 +32,12 @@ pub struct AccountOptions {
     /// The account's regions; the first accepts writes.
     pub regions: Vec<RegionName>,
     /// The URLs that the account advertises for its regions, such as those of a proxy or of published
-    /// container ports. A region without one is advertised under the scheme and host that the client
-    /// used, on the region's own port.
+    /// container ports. A region without one is advertised under the scheme that the client used and
+    /// the advertised host, on the region's own port.
     pub advertised_urls: BTreeMap<RegionName, Uri>,
+    /// The host that the account advertises for regions without a URL of their own, on the port that they
+    /// would have otherwise; the one that the client used where this is not set.
+    pub advertised_host: Option<AdvertisedHost>,
     /// Whether every region accepts writes.
     pub multi_write: bool,
     /// How far behind a region's replicas are.
@@ -47,6 +51,9 @@ pub struct AccountOptions {
     /// Whether thin-client locations are listed to clients that ask for them. Nothing speaks there yet:
     /// their probe answers 503, so clients stay on this gateway.
     pub thin_client: bool,
+    /// Whether any Entra token from anywhere is accepted, for tests. Otherwise one has to come from this
+    /// machine, with the base64url of the account key as its third segment.
+    pub entra_any: bool,
     /// Where the account gets its time from.
     pub clock: Arc<dyn Clock>,
 }
@@ -60,12 +67,14 @@ impl Default for AccountOptions {
             enforce_throughput: false,
             regions: vec![RegionName::from("South Central US")],
             advertised_urls: BTreeMap::new(),
+            advertised_host: None,
             multi_write: false,
             replication_delay: Duration::ZERO,
             max_staleness: MAX_STALENESS,
             partition_failover: false,
             hedging_suppressed: false,
             thin_client: false,
+            entra_any: false,
             clock: Arc::new(SystemClock),
         }
     }

@@ -56,13 +56,14 @@ pub enum RegionError {
 }
 
 impl RegionListeners {
-    /// Opens a port for each region of an account that has several.
+    /// Opens a port for each region of an account that has several: those of `ports` in the regions' order,
+    /// and any that is free for a region without one. The error names the address that it is about.
     pub(crate) fn start(
         account: &Arc<Account>,
-        ip: IpAddr,
+        (ip, ports): (IpAddr, &[u16]),
         tls: &Arc<ServerConfig>,
         limits: Limits,
-    ) -> io::Result<Self> {
+    ) -> Result<Self, (SocketAddr, io::Error)> {
         let listeners = Self {
             account: Arc::clone(account),
             tls: Arc::clone(tls),
@@ -71,10 +72,13 @@ impl RegionListeners {
         };
         let names = account.region_names();
         if names.len() > 1 {
-            for region in names {
-                let server = listeners.listen(&region, SocketAddr::new(ip, 0))?;
+            for (index, region) in names.into_iter().enumerate() {
+                let asked = SocketAddr::new(ip, ports.get(index).copied().unwrap_or(0));
+                let failed = |source| (asked, source);
+                let server = listeners.listen(&region, asked).map_err(failed)?;
                 let address = server.address();
-                account.set_port(&region, address.port()).map_err(io::Error::other)?;
+                let port = account.set_port(&region, address.port());
+                port.map_err(|why| failed(io::Error::other(why)))?;
                 let listener = RegionListener { region, address, server: Some(server) };
                 listeners.lock().push(listener);
             }

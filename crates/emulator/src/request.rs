@@ -15,6 +15,7 @@ use sidereal_protocol::{CosmosStatus, PartitionKey, RequestPath, ResourceLink, R
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::operation::Operation;
+use crate::outcome::ClientOrigin;
 use crate::store::{Catalog, Container, Partition, ReplicaView, WriteCondition};
 use crate::topology::Topology;
 
@@ -39,6 +40,7 @@ pub(crate) struct ClassifiedRequest {
     /// The index of the region that the request reached.
     pub(crate) region: usize,
     pub(crate) topology: Arc<Topology>,
+    pub(crate) origin: ClientOrigin,
     method: Method,
     /// The parsed path, or why it names no resource.
     path: Result<RequestPath, sidereal_protocol::Error>,
@@ -71,6 +73,7 @@ impl ClassifiedRequest {
             now,
             region,
             topology,
+            origin: ClientOrigin::in_extensions(&parts.extensions),
             method: parts.method,
             path,
             operation,

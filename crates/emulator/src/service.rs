@@ -6,7 +6,7 @@ use http::header;
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{
     AuthorizationError, AuthorizationToken, CosmosStatus, DATE_WINDOW, RequestPath, ResourceType,
-    check_date,
+    Secret, check_date,
 };
 
 use crate::error::{Result, ServiceError};
@@ -15,6 +15,7 @@ use crate::handlers::{
     partition_ranges, query, query_plan,
 };
 use crate::operation::Operation;
+use crate::outcome::ClientOrigin;
 use crate::reply::{AGENT, Reply};
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
@@ -75,11 +76,18 @@ fn authorize(
         Some(date) => date,
         None => request.typed().text(&header::DATE)?.unwrap_or_default(),
     };
-    let AuthorizationToken::Key { signature } = token else {
-        return Err(ServiceError::new(
-            CosmosStatus::UNAUTHORIZED,
-            "The authorization token is not of the type 'master': this emulator accepts account keys only.",
-        ));
+    let signature = match token {
+        AuthorizationToken::Key { signature } => signature,
+        AuthorizationToken::Entra { access_token } => {
+            return authorize_entra(account, request, &access_token);
+        }
+        AuthorizationToken::Resource { .. } => {
+            return Err(ServiceError::new(
+                CosmosStatus::UNAUTHORIZED,
+                "The authorization token is of the type 'resource': this emulator accepts account keys \
+                 and Entra tokens.",
+            ));
+        }
     };
     // Limits replay: a signature is valid for the window around its date.
     check_date(date, request.now.system_time(), DATE_WINDOW).map_err(refuse)?;
@@ -87,6 +95,30 @@ fn authorize(
     let signed = path.signed(request.method(), &link, date);
     // Compared in constant time: no timing side channel.
     account.options.key.verify(&signed, &signature).map_err(refuse)
+}
+
+/// Checks an access token, as the published emulator does: no Entra ID stands behind it, so the account's key
+/// has to be in the token, and its client on this machine. The date and claims of such a token prove nothing
+/// and are not looked at.
+fn authorize_entra(
+    account: &AccountState,
+    request: &ClassifiedRequest,
+    access_token: &Secret,
+) -> Result<()> {
+    if account.options.entra_any {
+        return Ok(());
+    }
+    // The origin first: nobody from elsewhere learns whether a token was right.
+    let refusal = if request.origin != ClientOrigin::Loopback {
+        "Entra tokens are accepted from clients on this machine only: start the emulator with --entra-any to \
+         accept any token from anywhere."
+    } else if account.options.key.is_in_entra_token(access_token) {
+        return Ok(());
+    } else {
+        "The Entra token is not one for this emulator: put the base64url of the account key into its third \
+         segment, or start the emulator with --entra-any to accept any token."
+    };
+    Err(ServiceError::new(CosmosStatus::UNAUTHORIZED, refusal))
 }
 
 /// The service's own words come first, for tools that look for them; what to check comes after.

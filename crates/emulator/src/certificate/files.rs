@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use super::self_signed::{Certificate, CertificateError};
+use super::self_signed::{Certificate, CertificateError, CertificateNames};
 
 const CERTIFICATE_FILE: &str = "certificate.pem";
 const KEY_FILE: &str = "certificate.key";
@@ -35,15 +35,17 @@ pub(crate) enum StoreError {
 pub(crate) fn load_or_create(
     directory: &Path,
     now: SystemTime,
+    names: &CertificateNames,
 ) -> Result<StoredCertificate, StoreError> {
     fs::create_dir_all(directory)?;
     let lock = File::create(directory.join(LOCK_FILE))?;
     lock.lock()?; // An advisory lock (flock); released when the file is closed, also by a crash.
     let path = directory.join(CERTIFICATE_FILE);
-    if let Some(certificate) = load(directory).filter(|certificate| certificate.is_good(now)) {
+    if let Some(certificate) = load(directory).filter(|certificate| certificate.is_good(now, names))
+    {
         return Ok(StoredCertificate { certificate, path });
     }
-    let certificate = Certificate::generate(now)?;
+    let certificate = Certificate::generate(now, names)?;
     // The key first: a crash in between leaves a pair that does not match, which the next start replaces.
     replace(&directory.join(KEY_FILE), certificate.key_pem().expose_secret(), 0o600)?;
     replace(&path, certificate.pem(), 0o644)?;
@@ -82,6 +84,10 @@ mod tests {
 
     use super::*;
 
+    fn names() -> CertificateNames {
+        CertificateNames::new([127, 0, 0, 1].into(), None)
+    }
+
     /// A directory of its own, removed at the end.
     struct Directory(PathBuf);
 
@@ -101,8 +107,8 @@ mod tests {
     fn the_second_start_finds_the_certificate_of_the_first() {
         let directory = Directory::new();
         let now = SystemTime::now();
-        let first = load_or_create(&directory.0, now).unwrap();
-        let second = load_or_create(&directory.0, now).unwrap();
+        let first = load_or_create(&directory.0, now, &names()).unwrap();
+        let second = load_or_create(&directory.0, now, &names()).unwrap();
         assert_eq!(first.certificate.pem(), second.certificate.pem());
         assert_eq!(fs::read_to_string(&second.path).unwrap(), first.certificate.pem());
     }
@@ -111,14 +117,27 @@ mod tests {
     fn damaged_files_and_an_expired_certificate_are_replaced() {
         let directory = Directory::new();
         let now = SystemTime::now();
-        let first = load_or_create(&directory.0, now).unwrap();
+        let first = load_or_create(&directory.0, now, &names()).unwrap();
         fs::write(directory.0.join(KEY_FILE), "not a key").unwrap();
-        let second = load_or_create(&directory.0, now).unwrap();
+        let second = load_or_create(&directory.0, now, &names()).unwrap();
         assert_ne!(first.certificate.pem(), second.certificate.pem());
 
         let years_later = now + Duration::from_secs(3 * 365 * 24 * 60 * 60);
-        let third = load_or_create(&directory.0, years_later).unwrap();
+        let third = load_or_create(&directory.0, years_later, &names()).unwrap();
         assert_ne!(second.certificate.pem(), third.certificate.pem());
+    }
+
+    #[test]
+    fn a_certificate_without_a_name_that_is_needed_is_replaced() {
+        let directory = Directory::new();
+        let now = SystemTime::now();
+        let first = load_or_create(&directory.0, now, &names()).unwrap();
+        let more = CertificateNames::new([192, 0, 2, 1].into(), None);
+        let second = load_or_create(&directory.0, now, &more).unwrap();
+        assert_ne!(first.certificate.pem(), second.certificate.pem());
+        // One that has more names than are needed stays: clients trust it already.
+        let third = load_or_create(&directory.0, now, &names()).unwrap();
+        assert_eq!(second.certificate.pem(), third.certificate.pem());
     }
 
     #[cfg(unix)]
@@ -126,7 +145,7 @@ mod tests {
     fn nobody_else_can_read_the_private_key() {
         use std::os::unix::fs::PermissionsExt;
         let directory = Directory::new();
-        load_or_create(&directory.0, SystemTime::now()).unwrap();
+        load_or_create(&directory.0, SystemTime::now(), &names()).unwrap();
         let mode = fs::metadata(directory.0.join(KEY_FILE)).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -137,7 +156,7 @@ mod tests {
         let path = directory.0.as_path();
         let pems: Vec<String> = std::thread::scope(|scope| {
             let starts: Vec<_> = (0..4)
-                .map(|_| scope.spawn(|| load_or_create(path, SystemTime::now()).unwrap()))
+                .map(|_| scope.spawn(|| load_or_create(path, SystemTime::now(), &names()).unwrap()))
                 .collect();
             starts.into_iter().map(|s| s.join().unwrap().certificate.pem().to_owned()).collect()
         });

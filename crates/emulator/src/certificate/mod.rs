@@ -4,4 +4,4 @@ mod files;
 mod self_signed;
 
 pub(crate) use files::load_or_create;
-pub(crate) use self_signed::{Certificate, CertificateError};
+pub(crate) use self_signed::{Certificate, CertificateError, CertificateNames};

@@ -1,4 +1,4 @@
-//! The certificate that the server shows: self-signed, for the names of this machine's loopback.
+//! The certificate that the server shows: self-signed, for the names under which clients reach it.
 //!
 //! A value and what can be done with it; where it is kept between runs is `files`' matter.
 //! The cryptography is passed explicitly and never installed for the process: another crate in it may
@@ -34,6 +34,27 @@ const DAY: u64 = 24 * 60 * 60;
 
 const LOCALHOST: &str = "localhost";
 
+/// The names that a certificate is made out to: those of the loopback, and more.
+#[derive(Clone, Debug)]
+pub(crate) struct CertificateNames(Vec<ServerName<'static>>);
+
+impl CertificateNames {
+    /// The names of an emulator that listens on an address and advertises a host.
+    pub(crate) fn new(address: IpAddr, advertised: Option<&ServerName<'static>>) -> Self {
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
+        let mut names = vec![ServerName::try_from(LOCALHOST).expect("localhost is a name")];
+        names.extend(loopback.map(|address| ServerName::IpAddress(address.into())));
+        // Every interface is no address that a client could ask for.
+        let address = (!address.is_unspecified()).then(|| ServerName::IpAddress(address.into()));
+        for name in address.into_iter().chain(advertised.cloned()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        Self(names)
+    }
+}
+
 /// A certificate and its private key.
 #[derive(Debug)]
 pub(crate) struct Certificate {
@@ -56,11 +77,17 @@ pub(crate) enum CertificateError {
 
 impl Certificate {
     /// Makes a certificate that is valid from `now` on.
-    pub(crate) fn generate(now: SystemTime) -> Result<Self, CertificateError> {
-        let mut params = CertificateParams::new([LOCALHOST.to_owned()])?;
-        // A host given as an address needs an entry of its own kind (RFC 9110, section 4.3.5).
-        for address in [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)] {
-            params.subject_alt_names.push(SanType::IpAddress(address));
+    pub(crate) fn generate(
+        now: SystemTime,
+        names: &CertificateNames,
+    ) -> Result<Self, CertificateError> {
+        let mut params = CertificateParams::default();
+        for name in &names.0 {
+            params.subject_alt_names.push(match name {
+                // A host given as an address needs an entry of its own kind (RFC 9110, section 4.3.5).
+                ServerName::IpAddress(address) => SanType::IpAddress((*address).into()),
+                name => SanType::DnsName(name.to_str().as_ref().try_into()?),
+            });
         }
         params.distinguished_name.push(DnType::CommonName, "Sidereal emulator");
         // Apple's platforms refuse server certificates without it.
@@ -102,11 +129,11 @@ impl Certificate {
     /// Whether a client that trusts this certificate will go on accepting it for a while.
     ///
     /// Asked of a client's own verifier, so that names, validity and key are judged as they will be.
-    pub(crate) fn is_good(&self, now: SystemTime) -> bool {
-        self.server_config().is_ok() && self.verify(now + RENEWAL_MARGIN).is_ok()
+    pub(crate) fn is_good(&self, now: SystemTime, names: &CertificateNames) -> bool {
+        self.server_config().is_ok() && self.verify(now + RENEWAL_MARGIN, names).is_ok()
     }
 
-    fn verify(&self, at: SystemTime) -> Result<(), CertificateError> {
+    fn verify(&self, at: SystemTime, names: &CertificateNames) -> Result<(), CertificateError> {
         let certificate = self.der()?;
         let mut roots = RootCertStore::empty();
         roots.add(certificate.clone())?;
@@ -114,12 +141,7 @@ impl Certificate {
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider()).build()?;
         let since = at.duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let at = UnixTime::since_unix_epoch(since);
-        let names = [
-            ServerName::IpAddress(IpAddr::V4(Ipv4Addr::LOCALHOST).into()),
-            ServerName::IpAddress(IpAddr::V6(Ipv6Addr::LOCALHOST).into()),
-            ServerName::try_from(LOCALHOST).expect("localhost is a name"),
-        ];
-        for name in &names {
+        for name in &names.0 {
             verifier.verify_server_cert(&certificate, &[], name, &[], at)?;
         }
         Ok(())
@@ -138,23 +160,28 @@ fn provider() -> Arc<CryptoProvider> {
 mod tests {
     use super::*;
 
+    fn loopback() -> CertificateNames {
+        CertificateNames::new(Ipv4Addr::UNSPECIFIED.into(), None)
+    }
+
     #[test]
     fn a_new_certificate_is_good_until_a_month_before_its_end() {
         let now = SystemTime::now();
-        let certificate = Certificate::generate(now).unwrap();
+        let names = loopback();
+        let certificate = Certificate::generate(now, &names).unwrap();
         let end = now + LIFETIME;
-        assert!(certificate.is_good(now));
-        assert!(certificate.is_good(end - RENEWAL_MARGIN - Duration::from_secs(60)));
-        assert!(!certificate.is_good(end - RENEWAL_MARGIN + Duration::from_secs(60)));
+        assert!(certificate.is_good(now, &names));
+        assert!(certificate.is_good(end - RENEWAL_MARGIN - Duration::from_secs(60), &names));
+        assert!(!certificate.is_good(end - RENEWAL_MARGIN + Duration::from_secs(60), &names));
     }
 
     #[test]
     fn a_certificate_with_the_key_of_another_is_not_good() {
         let now = SystemTime::now();
-        let one = Certificate::generate(now).unwrap();
-        let other = Certificate::generate(now).unwrap();
+        let one = Certificate::generate(now, &loopback()).unwrap();
+        let other = Certificate::generate(now, &loopback()).unwrap();
         let mixed = Certificate::from_pem(one.pem, other.key_pem);
-        assert!(!mixed.is_good(now));
+        assert!(!mixed.is_good(now, &loopback()));
     }
 
     #[test]
@@ -162,6 +189,20 @@ mod tests {
         let key = KeyPair::generate().unwrap();
         let params = CertificateParams::new(["example.com".to_owned()]).unwrap();
         let pem = params.self_signed(&key).unwrap().pem();
-        assert!(!Certificate::from_pem(pem, key.serialize_pem().into()).is_good(SystemTime::now()));
+        let certificate = Certificate::from_pem(pem, key.serialize_pem().into());
+        assert!(!certificate.is_good(SystemTime::now(), &loopback()));
+    }
+
+    #[test]
+    fn a_certificate_is_made_out_to_the_address_and_the_advertised_host() {
+        let now = SystemTime::now();
+        let host = ServerName::try_from("cosmos.example").unwrap();
+        let names = CertificateNames::new([192, 0, 2, 1].into(), Some(&host));
+        let certificate = Certificate::generate(now, &names).unwrap();
+        assert!(certificate.is_good(now, &names));
+        assert!(certificate.is_good(now, &loopback()));
+        let elsewhere = CertificateNames::new([192, 0, 2, 2].into(), None);
+        assert!(!certificate.is_good(now, &elsewhere));
+        assert!(!Certificate::generate(now, &loopback()).unwrap().is_good(now, &names));
     }
 }

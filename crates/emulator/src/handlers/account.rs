@@ -13,8 +13,12 @@ use crate::topology::Region;
 pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let options = &account.options;
     let topology = &request.topology;
+    let base = match &options.advertised_host {
+        Some(host) => host.in_url(&request.base_url()),
+        None => request.base_url(),
+    };
     let locations = |regions: Vec<usize>| -> Vec<Value> {
-        regions.into_iter().map(|region| location(request, &topology.regions[region])).collect()
+        regions.into_iter().map(|region| location(&base, &topology.regions[region])).collect()
     };
     let id = request.uri.host().unwrap_or("localhost");
     let policy =
@@ -49,16 +53,16 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 }
 
 /// A region with the URL that clients are to use for it.
-fn location(request: &ClassifiedRequest, region: &Region) -> Value {
+fn location(base: &str, region: &Region) -> Value {
     let endpoint = match &region.advertised_url {
         Some(url) => url.to_string(),
-        None => derived_url(&request.base_url(), region.port),
+        None => derived_url(base, region.port),
     };
     json!({ "name": region.name.to_string(), "databaseAccountEndpoint": endpoint })
 }
 
-/// The scheme and host that the client used, on the region's own port: right for a client that came over
-/// a port forwarding or a container's network as well.
+/// The scheme and host that the client used or is told to use, on the region's own port: right for a client
+/// that came over a port forwarding or a container's network as well.
 fn derived_url(base: &str, port: Option<u16>) -> String {
     match (port, base.rsplit_once(':')) {
         // What follows the last colon is a port, not the end of an IPv6 address or of the scheme.

@@ -20,10 +20,11 @@ use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
-use super::exchange::{Exchange, Handler};
+use super::exchange::{Ends, Exchange, Handler};
 use super::inline_executor::InlineExecutor;
 use super::limits::{CLOSE_TIMEOUT, Limits, MAX_HEADERS};
 use super::reset::{ResetHandle, Socket};
+use crate::outcome::ClientOrigin;
 
 /// The first byte of a TLS connection: the content type of a handshake record (RFC 8446, section 5.1).
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
@@ -70,8 +71,12 @@ async fn open<H: Handler>(
     // client acknowledges the one before.
     stream.set_nodelay(true)?;
     let local = stream.local_addr()?;
+    let origin = ClientOrigin::of(stream.peer_addr()?.ip());
     let Connections { tls, limits, .. } = &**connections;
-    let exchange = |scheme| Exchange::new(Arc::clone(connections), (scheme, local), reset.clone());
+    let exchange = |scheme| {
+        let ends = Ends { scheme, local, origin };
+        Exchange::new(Arc::clone(connections), ends, reset.clone())
+    };
 
     let mut first = [0];
     // Peeked, not read: the byte belongs to the TLS or HTTP parser.

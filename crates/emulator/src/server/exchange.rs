@@ -21,7 +21,7 @@ use super::connection::Connections;
 use super::limits::Limits;
 use super::reset::{ConnectionReset, ResetHandle};
 use super::response_body::ResponseBody;
-use crate::outcome::ConnectionOutcome;
+use crate::outcome::{ClientOrigin, ConnectionOutcome};
 
 /// Turns a whole request, with an absolute URI, into what its client sees of it.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -35,18 +35,26 @@ pub(super) struct Exchange<H> {
     scheme: Scheme,
     /// Stands in for the authority of a request that names none.
     local: Authority,
+    origin: ClientOrigin,
     reset: ResetHandle,
+}
+
+/// What is known of a connection's two ends.
+pub(super) struct Ends {
+    pub(super) scheme: Scheme,
+    pub(super) local: SocketAddr,
+    pub(super) origin: ClientOrigin,
 }
 
 impl<H: Handler> Exchange<H> {
     pub(super) fn new(
         connections: Arc<Connections<H>>,
-        (scheme, local): (Scheme, SocketAddr),
+        Ends { scheme, local, origin }: Ends,
         reset: ResetHandle,
     ) -> Self {
         let local = Authority::try_from(local.to_string())
             .unwrap_or_else(|_| Authority::from_static("localhost"));
-        Self { connections, scheme, local, reset }
+        Self { connections, scheme, local, origin, reset }
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -68,6 +76,11 @@ impl<H: Handler> Exchange<H> {
         let outcome = match body::read(incoming, self.body_limit(&parts), self.limits()).await {
             Ok(body) => {
                 parts.uri = self.absolute(&parts);
+                // Loopback is what a request without the extension counts as: it saves the usual one an
+                // allocation.
+                if self.origin != ClientOrigin::default() {
+                    parts.extensions.insert(self.origin);
+                }
                 self.handle_guarded(Request::from_parts(parts, body)).await
             }
             Err(refused) => refusal(refused).into(),

@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::{Handler, Limits, Listener, Server, ServerSetup};
-use crate::certificate::Certificate;
+use crate::certificate::{Certificate, CertificateNames};
 use crate::outcome::ConnectionOutcome;
 
 /// No test waits longer than this; it is far beyond what any of them needs.
@@ -30,7 +30,8 @@ async fn start(
     limits: Limits,
     handler: impl Fn(Request<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
 ) -> Server {
-    let tls = Certificate::generate(SystemTime::now()).unwrap().server_config().unwrap();
+    let names = CertificateNames::new(Ipv4Addr::LOCALHOST.into(), None);
+    let tls = Certificate::generate(SystemTime::now(), &names).unwrap().server_config().unwrap();
     let setup =
         ServerSetup { tls, handler: Synchronous(handler), limits, stop: CancellationToken::new() };
     let listener = Listener::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0))).unwrap();

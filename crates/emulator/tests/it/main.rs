@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod admin;
+mod advertising;
 mod answers;
 mod authorization;
 mod batches;

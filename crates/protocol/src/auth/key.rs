@@ -1,7 +1,7 @@
 //! Account keys, and the signature of a request.
 
 use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use hmac::{Hmac, Mac};
 use http::{HeaderValue, Method};
 use sha2::Sha256;
@@ -146,6 +146,28 @@ impl AccountKey {
         }
     }
 
+    /// Whether an access token has this key in the place of its signature, in constant time.
+    ///
+    /// Emulators have no Entra ID to ask: whoever can write the account's key, as base64url, into the third
+    /// segment of a JSON Web Token (RFC 7519) is let in. SDKs encode the key's text, as the portal shows it;
+    /// its bytes are accepted as well. Nothing of the token is decoded: what a client sends costs a comparison.
+    pub fn is_in_entra_token(&self, access_token: &Secret) -> bool {
+        let mut segments = access_token.expose_secret().splitn(4, '.');
+        let (Some(_header), Some(_claims), Some(found), None) =
+            (segments.next(), segments.next(), segments.next(), segments.next())
+        else {
+            return false;
+        };
+        // RFC 7515 leaves the padding out; not every client does.
+        let found = found.trim_end_matches('=').as_bytes();
+        let text = self.text.expose_secret();
+        let of_text = Zeroizing::new(URL_SAFE_NO_PAD.encode(text));
+        // The two alphabets of base64 differ in two characters (RFC 4648, section 5).
+        let of_bytes = text.trim_end_matches('=').replace('+', "-").replace('/', "_");
+        let of_bytes = Zeroizing::new(of_bytes);
+        bool::from(of_text.as_bytes().ct_eq(found) | of_bytes.as_bytes().ct_eq(found))
+    }
+
     fn signature<'b>(
         &self,
         request: &SignedRequest<'_>,
@@ -226,6 +248,31 @@ mod tests {
         assert_eq!(key.verify(&other, &signature), Err(AuthorizationError::WrongSignature));
         assert!(key.verify(&request, &Secret::default()).is_err());
         assert!(key.verify(&request, &Secret::new(&signature.expose_secret()[1..])).is_err());
+    }
+
+    #[test]
+    fn an_entra_token_is_known_by_the_key_in_its_third_segment() {
+        let (key, _) = documented();
+        let text = URL_SAFE_NO_PAD.encode(key.expose_secret());
+        let bytes = URL_SAFE_NO_PAD.encode(STANDARD.decode(key.expose_secret()).unwrap());
+        for signature in [text.clone(), bytes, format!("{text}==")] {
+            let token = Secret::new(format!("e30.e30.{signature}"));
+            assert!(key.is_in_entra_token(&token), "{signature}");
+        }
+        let huge = "A".repeat(1 << 20);
+        let wrong = [
+            String::new(),
+            text.clone(),
+            format!("e30.{text}"),
+            format!("e30.e30.{text}.e30"),
+            format!("e30.e30.{}", &text[1..]),
+            format!("e30.e30.{text}A"),
+            "e30.e30.".to_owned(),
+            format!("e30.e30.{huge}"),
+        ];
+        for token in wrong {
+            assert!(!key.is_in_entra_token(&Secret::new(token)));
+        }
     }
 
     #[test]

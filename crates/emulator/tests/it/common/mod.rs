@@ -135,7 +135,7 @@ pub(crate) fn key_of(item: &Value) -> String {
 }
 
 impl Answer {
-    fn of(response: http::Response<Bytes>) -> Self {
+    pub(crate) fn of(response: http::Response<Bytes>) -> Self {
         let (parts, body) = response.into_parts();
         Self {
             status: parts.status.as_u16(),
