@@ -54,7 +54,7 @@ export function numbered(number) {
     id: String(number),
     pk: `key-${number % 10}`,
     number,
-    group: number % 2 === 0 ? "even" : "odd",
+    parity: number % 2 === 0 ? "even" : "odd",
     tens: Math.floor(number / 10),
     tags: [`t${number % 3}`, "all"],
   };

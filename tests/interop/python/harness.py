@@ -54,7 +54,7 @@ def numbered(number: int) -> dict[str, Any]:
         "id": str(number),
         "pk": f"key-{number % 10}",
         "number": number,
-        "group": "even" if number % 2 == 0 else "odd",
+        "parity": "even" if number % 2 == 0 else "odd",
         "tens": number // 10,
         "tags": [f"t{number % 3}", "all"],
     }

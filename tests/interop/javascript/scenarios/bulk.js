@@ -47,11 +47,11 @@ scenario("the older bulk call works as well", async (account) => {
 });
 
 scenario("a bulk under hierarchical keys finds its partitions", async (account) => {
-  const partitionKey = { paths: ["/group", "/pk"], kind: "MultiHash", version: 2 };
+  const partitionKey = { paths: ["/parity", "/pk"], kind: "MultiHash", version: 2 };
   const container = await account.container({ partitionKey });
   const operations = creates(40).map((operation) => ({
     ...operation,
-    partitionKey: [operation.resourceBody.group, operation.resourceBody.pk],
+    partitionKey: [operation.resourceBody.parity, operation.resourceBody.pk],
   }));
   const answers = await container.items.executeBulkOperations(operations);
   assert.ok(answers.every(({ response }) => response?.statusCode === 201), JSON.stringify(answers[0]));

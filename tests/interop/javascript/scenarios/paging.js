@@ -1,7 +1,7 @@
 // Pages and continuations.
 
 import assert from "node:assert/strict";
-import { ascending, range, scenario } from "../harness.js";
+import { ascending, range, refused, scenario } from "../harness.js";
 
 /** More pages than any of these queries has. */
 const MANY = 100;
@@ -68,6 +68,30 @@ scenario("a sorted query across partition keys goes on from its continuation", a
     if (!continuationToken) break;
   }
   assert.deepEqual(seen, range(0, 30));
+});
+
+scenario("a page that ends with the last item is followed by an empty one", async (account) => {
+  const container = await elevenUnderOneKey(account);
+  await container.item("10", "a").delete();
+  const lengths = [];
+  const iterator = container.items.query("SELECT VALUE c.number FROM c", { partitionKey: "a", maxItemCount: 5 });
+  while (iterator.hasMoreResults() && lengths.length < MANY) {
+    const { resources } = await iterator.fetchNext();
+    lengths.push(resources?.length ?? 0);
+  }
+  assert.deepEqual(lengths, [5, 5, 0]);
+});
+
+scenario("a continuation is JSON and junk is refused", async (account) => {
+  const container = await elevenUnderOneKey(account);
+  const options = { partitionKey: "a", maxItemCount: 4 };
+  const { continuationToken } = await container.items.query("SELECT * FROM c", options).fetchNext();
+  const [{ token, range: keys }] = JSON.parse(continuationToken);
+  assert.match(token, /^-RID:~.*#RT:1#TRC:4#/);
+  assert.deepEqual(Object.keys(keys), ["min", "max"]);
+  const junk = { ...options, continuationToken: "junk" };
+  const error = await refused(400, () => container.items.query("SELECT * FROM c", junk).fetchNext());
+  assert.match(error.message ?? error.body?.message, /Invalid Continuation Token/);
 });
 
 scenario("large results come in pages without being asked for", async (account) => {

@@ -1,6 +1,8 @@
 """Pages and continuations."""
 
-from harness import Account, scenario
+import json
+
+from harness import Account, refused, scenario
 
 
 def pages(container, query: str, size: int, token=None, **options) -> list[list]:
@@ -50,6 +52,31 @@ def a_sorted_query_across_partition_keys_comes_in_pages(account: Account):
     found = pages(container, "SELECT VALUE c.number FROM c ORDER BY c.number", 7, enable_cross_partition_query=True)
     assert [value for page in found for value in page] == list(range(30))
     assert all(len(page) <= 7 for page in found), found
+
+
+@scenario
+def a_page_that_ends_with_the_last_item_is_followed_by_an_empty_one(account: Account):
+    container = account.container()
+    for number in range(6):
+        container.create_item({"id": str(number), "pk": "a", "number": number})
+    paged = container.query_items("SELECT VALUE c.number FROM c", partition_key="a", max_item_count=3).by_page()
+    assert [list(next(paged)), list(next(paged))] == [[0, 1, 2], [3, 4, 5]]
+    assert paged.continuation_token
+    assert list(paged) == []  # This SDK ends there rather than give an empty page.
+    read = [list(page) for page in container.read_all_items(max_item_count=6).by_page()]
+    assert [len(page) for page in read if page] == [6], read
+
+
+@scenario
+def a_continuation_is_json_and_junk_is_refused(account: Account):
+    container = account.filled(12)
+    paged = container.query_items("SELECT * FROM c", enable_cross_partition_query=True, max_item_count=5).by_page()
+    next(paged)
+    [token] = json.loads(paged.continuation_token)
+    assert token["token"].startswith("-RID:~") and "#RT:1#TRC:" in token["token"], token
+    assert set(token["range"]) == {"min", "max"}, token
+    error = refused(400, pages, container, "SELECT * FROM c", 5, "junk", enable_cross_partition_query=True)
+    assert "Invalid Continuation Token" in error.message, error.message
 
 
 @scenario

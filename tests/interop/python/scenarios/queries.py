@@ -27,7 +27,7 @@ def a_query_within_a_partition_key_sees_only_its_items(account: Account):
 @scenario
 def a_filter_across_partition_keys_finds_its_items(account: Account):
     container = account.filled()
-    found = across(container, "SELECT * FROM c WHERE c.number >= 10 AND c.group = 'even'")
+    found = across(container, "SELECT * FROM c WHERE c.number >= 10 AND c.parity = 'even'")
     assert sorted(item["number"] for item in found) == list(range(10, 30, 2))
     found = across(container, "SELECT c.id, c.number FROM c WHERE c.pk = 'key-4'")
     assert sorted(item["id"] for item in found) == ["14", "24", "4"]
@@ -40,8 +40,8 @@ def a_filter_across_partition_keys_finds_its_items(account: Account):
 @scenario
 def parameters_of_every_type_reach_the_query(account: Account):
     container = account.filled()
-    query = "SELECT VALUE c.number FROM c WHERE c.group = @group AND c.number < @limit AND ARRAY_CONTAINS(@tens, c.tens)"
-    parameters = [{"name": "@group", "value": "odd"}, {"name": "@limit", "value": 25},
+    query = "SELECT VALUE c.number FROM c WHERE c.parity = @parity AND c.number < @limit AND ARRAY_CONTAINS(@tens, c.tens)"
+    parameters = [{"name": "@parity", "value": "odd"}, {"name": "@limit", "value": 25},
                   {"name": "@tens", "value": [0, 2]}]
     found = across(container, query, parameters=parameters)
     assert sorted(found) == [1, 3, 5, 7, 9, 21, 23], found
@@ -54,18 +54,18 @@ def results_across_partition_keys_come_in_order(account: Account):
     container = account.filled()
     assert across(container, "SELECT VALUE c.number FROM c ORDER BY c.number") == list(range(30))
     assert across(container, "SELECT VALUE c.number FROM c ORDER BY c.number DESC") == list(range(29, -1, -1))
-    found = across(container, "SELECT c.id FROM c WHERE c.group = 'odd' ORDER BY c.id")
-    assert [item["id"] for item in found] == sorted(item["id"] for item in ITEMS if item["group"] == "odd")
+    found = across(container, "SELECT c.id FROM c WHERE c.parity = 'odd' ORDER BY c.id")
+    assert [item["id"] for item in found] == sorted(item["id"] for item in ITEMS if item["parity"] == "odd")
 
 
 @scenario
 def results_come_in_the_order_of_several_keys_where_a_composite_index_allows_it(account: Account):
     policy = {"indexingMode": "consistent", "includedPaths": [{"path": "/*"}], "excludedPaths": [],
-              "compositeIndexes": [[{"path": "/group", "order": "ascending"}, {"path": "/number", "order": "descending"}]]}
+              "compositeIndexes": [[{"path": "/parity", "order": "ascending"}, {"path": "/number", "order": "descending"}]]}
     container = account.filled(indexing_policy=policy)
-    found = across(container, "SELECT VALUE c.number FROM c ORDER BY c.group ASC, c.number DESC")
+    found = across(container, "SELECT VALUE c.number FROM c ORDER BY c.parity ASC, c.number DESC")
     assert found == list(range(28, -1, -2)) + list(range(29, 0, -2)), found
-    query = "SELECT * FROM c ORDER BY c.group ASC, c.number ASC"
+    query = "SELECT * FROM c ORDER BY c.parity ASC, c.number ASC"
     refused(400, across, container, query)
 
 
@@ -86,15 +86,43 @@ def aggregates_across_partition_keys_are_those_of_all_items(account: Account):
     ):
         found = across(container, f"SELECT VALUE {expression} FROM c")
         assert found == [expected], (expression, found)
-    found = across(container, "SELECT VALUE COUNT(1) FROM c WHERE c.group = 'nobody'")
+    found = across(container, "SELECT VALUE COUNT(1) FROM c WHERE c.parity = 'nobody'")
     assert found == [0], found
+
+
+@scenario
+def an_aggregate_with_an_order_is_one_row(account: Account):
+    container = account.filled()
+    assert across(container, "SELECT VALUE COUNT(c.number) FROM c ORDER BY c.number") == [30]
+    assert across(container, "SELECT VALUE MAX(c.number) FROM c ORDER BY c.parity, c.number DESC") == [29]
+    groups = "SELECT c.tens, COUNT(1) AS n FROM c GROUP BY c.tens ORDER BY c.tens DESC"
+    assert within(container, groups) == [{"tens": 2, "n": 1}, {"tens": 1, "n": 1}, {"tens": 0, "n": 1}]
+
+
+@scenario
+def values_of_different_types_are_unequal(account: Account):
+    container = account.container()
+    for name, value in (("null", None), ("text", "t"), ("number", 7), ("flag", True)):
+        container.create_item({"id": name, "pk": name, "value": value, "lastName": value})
+    container.create_item({"id": "missing", "pk": "missing"})
+    for condition, expected in (
+        ("c.lastName != null", ["flag", "number", "text"]),
+        ("NOT (c.lastName = null)", ["flag", "number", "text"]),
+        ("c.lastName != 't'", ["flag", "null", "number"]),
+        ("(c.lastName != null ? c.lastName : 'ZZ') = 'ZZ'", ["missing", "null"]),
+        ("c.lastName < 't'", []),
+    ):
+        found = across(container, f"SELECT VALUE c.id FROM c WHERE {condition}")
+        assert sorted(found) == expected, (condition, found)
+    refused(400, across, container, "SELECT c.value FROM c")
+    assert across(container, "SELECT VALUE c['value'] FROM c WHERE c.id = 'number'") == [7]
 
 
 @scenario
 def distinct_values_are_distinct_across_partition_keys(account: Account):
     container = account.filled()
-    assert sorted(across(container, "SELECT DISTINCT VALUE c.group FROM c")) == ["even", "odd"]
-    found = across(container, "SELECT DISTINCT c.group, c.tens FROM c")
+    assert sorted(across(container, "SELECT DISTINCT VALUE c.parity FROM c")) == ["even", "odd"]
+    found = across(container, "SELECT DISTINCT c.parity, c.tens FROM c")
     assert len(found) == 6, found
     assert across(container, "SELECT DISTINCT VALUE c.tens FROM c ORDER BY c.tens DESC") == [2, 1, 0]
 
@@ -111,9 +139,9 @@ def top_and_offset_limit_count_across_partition_keys(account: Account):
 @scenario
 def a_group_by_across_partition_keys_is_refused_since_this_sdk_cannot_do_it(account: Account):
     container = account.filled()
-    query = "SELECT c.group, COUNT(1) AS n FROM c GROUP BY c.group"
+    query = "SELECT c.parity, COUNT(1) AS n FROM c GROUP BY c.parity"
     refused(400, across, container, query)
-    assert within(container, query) == [{"group": "odd", "n": 3}]
+    assert within(container, query) == [{"parity": "odd", "n": 3}]
 
 
 @scenario
