@@ -8,6 +8,7 @@
 mod architecture;
 mod driven;
 mod http1;
+mod in_process;
 mod proxy;
 mod served;
 mod silent;
