@@ -36,6 +36,17 @@ impl ServiceError {
         Self::bad_request(format!("Invalid value '{value}' specified for the header '{name}'."))
     }
 
+    /// A continuation that is none, or one of another query or feed.
+    pub(crate) fn invalid_continuation(token: &str) -> Self {
+        /// As much of a refused token as its refusal repeats.
+        const MAX_SHOWN: usize = 64;
+        let shown: String = token.chars().take(MAX_SHOWN).collect();
+        Self::bad_request(format!(
+            "Invalid Continuation Token '{shown}': send back the x-ms-continuation of the page before, \
+             unchanged, to the same container, range or key."
+        ))
+    }
+
     pub(crate) fn not_found() -> Self {
         let message = "Entity with the specified id does not exist in the system. \
                        More info: https://aka.ms/cosmosdb-tsg-not-found";

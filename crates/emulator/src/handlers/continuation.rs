@@ -70,18 +70,9 @@ impl ContinuationToken {
             }
             false => parse_text(token),
         };
-        parsed.ok_or_else(|| {
-            let shown: String = token.chars().take(MAX_SHOWN).collect();
-            ServiceError::bad_request(format!(
-                "Invalid Continuation Token '{shown}': send back the x-ms-continuation of the page before, \
-                 unchanged, with the same query."
-            ))
-        })
+        parsed.ok_or_else(|| ServiceError::invalid_continuation(token))
     }
 }
-
-/// As much of a refused token as its refusal repeats.
-const MAX_SHOWN: usize = 64;
 
 fn parse_text(token: &str) -> Option<ContinuationToken> {
     let mut fields = token.strip_prefix("-RID:~")?.splitn(4, '#');

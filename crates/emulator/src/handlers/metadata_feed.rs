@@ -18,9 +18,7 @@ pub(super) fn list(
 ) -> Result<Reply> {
     let skip: usize = match request.typed().continuation()? {
         None => 0,
-        Some(token) => token
-            .parse()
-            .map_err(|_| ServiceError::bad_header(headers::CONTINUATION.as_str(), token))?,
+        Some(token) => token.parse().map_err(|_| ServiceError::invalid_continuation(token))?,
     };
     let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
     let total = entries.len();

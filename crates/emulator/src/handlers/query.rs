@@ -80,15 +80,13 @@ fn serve(
     let Some(first) = slices.first() else {
         return Ok(Page::new(None).into_reply(container.rid));
     };
-    let token = request.typed().continuation()?.map(ContinuationToken::parse).transpose()?;
+    let sent = request.typed().continuation()?;
+    let token = sent.map(ContinuationToken::parse).transpose()?;
     let start = || Continuation::start_of(first.partition.id.as_str());
     let resume = token.as_ref().map_or_else(start, |token| token.position.clone());
     let begin = slices.iter().position(|slice| slice.partition.descends_from(&resume.range));
-    let begin = begin.ok_or_else(|| {
-        ServiceError::bad_request(
-            "Invalid Continuation Token: it is of another container, range or partition key.",
-        )
-    })?;
+    let foreign = || ServiceError::invalid_continuation(sent.unwrap_or_default());
+    let begin = begin.ok_or_else(foreign)?;
     let page = Page::new(request.max_item_count()?);
     let mut serving = Serving { request, started: Instant::now(), page, evaluated: 0 };
     let mut from = resume.for_partition(&slices[begin].partition);

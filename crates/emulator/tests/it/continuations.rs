@@ -75,6 +75,7 @@ async fn junk_is_an_invalid_continuation_token() {
         for refused in [
             client.query("SELECT * FROM c", &[CROSS, (TOKEN, token)]).await,
             client.get(DOCS, &[(TOKEN, token)]).await,
+            client.get("/dbs", &[(TOKEN, token)]).await,
         ] {
             assert_eq!((refused.status, refused.sub_status()), (400, 0), "{token}");
             let message = refused.json()["message"].as_str().unwrap().to_owned();
