@@ -4,17 +4,21 @@
 //! cost travels in [`Limits`], so that a server can be stricter than the defaults.
 
 /// Longest query text accepted, in bytes.
+// A documented limit of the service.
 pub const MAX_TEXT_LENGTH: usize = 512 * 1024;
 
 /// Deepest nesting of expressions and sub-queries.
 ///
 /// Parsing, printing, compiling and evaluating recurse over the tree, so this bounds their stack.
+// The service nests documents 128 deep; a thread's stack of 2 MiB takes several times that.
 pub const MAX_DEPTH: usize = 128;
 
 /// Most `JOIN`s in one query, sub-queries counted separately.
+// A documented limit of the service.
 pub const MAX_JOINS: usize = 10;
 
 /// Largest compiled regular expression, in bytes of program.
+// The default of the regex crate is ten times that; a query may hold many patterns.
 pub const MAX_REGEX_SIZE: usize = 1024 * 1024;
 
 /// Most backtracking steps of one regular expression with look-around or back-references on one text.

@@ -45,6 +45,7 @@ impl Context {
     pub(crate) fn random(&self) -> f64 {
         // SplitMix64: one addition and a mix, good enough for sampling rows.
         const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+        // Relaxed: each draw needs a number of its own and publishes nothing.
         let state = self.random.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);
         let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -352,7 +352,7 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * DAYS_PER_ERA + day_of_era - DAYS_TO_EPOCH
 }
 
-pub(super) fn days_in_month(year: i64, month: i64) -> i64 {
+fn days_in_month(year: i64, month: i64) -> i64 {
     let leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
     match month {
         2 => 28 + i64::from(leap),

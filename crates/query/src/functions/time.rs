@@ -3,7 +3,7 @@
 //! The clock is the context's and is fixed for the execution, so the `Static` functions and the
 //! plain ones agree.
 
-use super::date_time::{days_in_month, format_ticks};
+use super::date_time::{format_ticks, parse};
 use crate::error::EvalError;
 use crate::eval::Meter;
 use crate::value::Datum;
@@ -27,29 +27,9 @@ pub(super) fn current_timestamp<'a>(meter: &mut Meter<'_>, _: &mut [Datum<'a>]) 
     Ok(Datum::number(meter.context().now_ticks().div_euclid(TICKS_PER_MILLISECOND) as f64))
 }
 
-/// Whether text is a date and time of the form the language uses.
+/// Whether text is a date and time of the recommended form alone: with `T` and `Z`, in UTC.
 pub(super) fn is_valid_date_time(text: &str) -> bool {
-    let bytes = text.as_bytes();
-    let number = |from: usize, to: usize| {
-        let digits = text.get(from..to)?;
-        digits.bytes().all(|b| b.is_ascii_digit()).then(|| digits.parse::<i64>().ok())?
-    };
-    let separators = [(4, b'-'), (7, b'-'), (10, b'T'), (13, b':'), (16, b':')];
-    if !separators.iter().all(|(at, byte)| bytes.get(*at) == Some(byte)) {
-        return false;
-    }
-    let fields = (number(0, 4), number(5, 7), number(8, 10));
-    let (Some(year), Some(month), Some(day)) = fields else { return false };
-    let clock = (number(11, 13), number(14, 16), number(17, 19));
-    let (Some(0..24), Some(0..60), Some(0..60)) = clock else { return false };
-    if year < 1 || !(1..=12).contains(&month) || !(1..=days_in_month(year, month)).contains(&day) {
-        return false;
-    }
-    let Some(fraction) = text[19..].strip_suffix('Z') else { return false };
-    let digits = fraction.strip_prefix('.');
-    fraction.is_empty()
-        || digits
-            .is_some_and(|d| (1..=7).contains(&d.len()) && d.bytes().all(|b| b.is_ascii_digit()))
+    text.as_bytes().get(10) == Some(&b'T') && text.ends_with('Z') && parse(text).is_some()
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use source::Source;
 use stages::Distinct;
 
 /// Most groups, or most distinct rows, held at once.
+// At some hundred bytes a key about a gigabyte: beyond it a client should not merge in memory.
 pub const MAX_MERGED_ROWS: usize = 10_000_000;
 
 /// A cross-partition query in progress.

@@ -14,6 +14,7 @@ use crate::eval::Parameters;
 use crate::tree::{BinaryOp, Expr, Literal, Query, UnaryOp};
 
 /// More alternatives than this are not worth telling apart.
+// Alternatives multiply where AND joins ORs; giving up costs requests, going on would cost memory.
 const MAX_ALTERNATIVES: usize = 1000;
 
 /// The keys, or prefixes of hierarchical keys, that can hold results of a query.
