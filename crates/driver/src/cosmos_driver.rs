@@ -3,12 +3,14 @@
 use std::sync::Arc;
 
 use crate::options::{
-    AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, OptionLayers, RequestOptions,
+    AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
+    RequestOptions,
 };
 use crate::pipeline::{OperationPipeline, RoutingDecision, execute_operation_pipeline};
-use crate::runtime::Plane;
+use crate::runtime::{DriverError, Plane};
+use crate::system::BackgroundTaskManager;
 use crate::transport::{
-    AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint, InvalidProxy, TransportPipeline,
+    AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint, TransportPipeline,
 };
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 
@@ -41,6 +43,10 @@ pub struct CosmosDriver {
     endpoint: Endpoint,
     data: TransportPipeline,
     metadata: TransportPipeline,
+    /// Whether operations are traced.
+    is_traced: bool,
+    /// What only this driver needs done; it ends with the driver.
+    _tasks: BackgroundTaskManager,
 }
 
 /// What one operation asks for beside itself.
@@ -52,6 +58,38 @@ pub struct OperationOptions<'a> {
     pub request: RequestOptions,
     /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
+    /// What a write of an item asks for. Of it, reads take the session token.
+    pub write: ItemWriteOptions,
+}
+
+impl<'a> OperationOptions<'a> {
+    /// The same options with a deadline, an activity id or a way to cancel.
+    #[must_use]
+    pub fn with_method_options(mut self, method_options: ClientMethodOptions<'a>) -> Self {
+        self.method_options = method_options;
+        self
+    }
+
+    /// The same options with others for what the request asks of the service.
+    #[must_use]
+    pub fn with_request(mut self, request: RequestOptions) -> Self {
+        self.request = request;
+        self
+    }
+
+    /// The same options with others for how far the operation goes.
+    #[must_use]
+    pub fn with_availability(mut self, availability: AvailabilityOptions) -> Self {
+        self.availability = availability;
+        self
+    }
+
+    /// The same options with others for a write.
+    #[must_use]
+    pub fn with_write(mut self, write: ItemWriteOptions) -> Self {
+        self.write = write;
+        self
+    }
 }
 
 impl CosmosDriver {
@@ -65,11 +103,12 @@ impl CosmosDriver {
         endpoint: Endpoint,
         credential: Credential,
         account: CosmosClientOptions,
-    ) -> Result<Self, InvalidProxy> {
+    ) -> Result<Self, DriverError> {
         let account = Arc::new(account);
         let options = runtime.layers(Arc::clone(&account));
-        let planes = runtime.planes_for(&options, &account)?;
-        let auth = Arc::new(AuthorizationPolicy::new(credential, &runtime.spawner()));
+        let tasks = runtime.task_scope();
+        let planes = runtime.planes_for(&options, &account, &tasks).map_err(DriverError::Proxy)?;
+        let auth = Arc::new(AuthorizationPolicy::new(credential, &tasks.spawner()));
         let headers = Arc::new(CosmosHeadersPolicy::new(&options, runtime.clock()));
         let pipeline = |plane: Plane| {
             TransportPipeline::new(
@@ -81,7 +120,8 @@ impl CosmosDriver {
             )
         };
         let (data, metadata) = (pipeline(planes.data), pipeline(planes.metadata));
-        Ok(Self { runtime, options, endpoint, data, metadata })
+        let is_traced = options.client_options().tracing_enabled();
+        Ok(Self { runtime, options, endpoint, data, metadata, is_traced, _tasks: tasks })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and
@@ -109,6 +149,8 @@ impl CosmosDriver {
             options: &self.options,
             request: &options.request,
             availability: &options.availability,
+            write: &options.write,
+            is_traced: self.is_traced,
             method: &options.method_options,
             clock: self.runtime.clock(),
         };

@@ -49,9 +49,9 @@ pub mod transport;
 
 pub use cosmos_driver::{CosmosDriver, OperationOptions};
 pub use error::{Error, ErrorKind};
-pub use operation::CosmosOperation;
+pub use operation::{CosmosOperation, Precondition};
 pub use response::CosmosResponse;
-pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, RuntimeError};
+pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, DriverError, RuntimeError};
 pub use sidereal_macros::CosmosOptions;
 
 /// Fault injection is compiled only under its feature.

@@ -2,7 +2,10 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use sidereal_protocol::{OperationType, PartitionKey, RequestPath};
+use sidereal_protocol::{
+    Etag, OperationType, PartitionKey, PatchDocument, RequestPath, ResourceLink, ResourceType,
+    SessionToken,
+};
 
 /// One operation on one resource or feed: what is asked, not where or how often.
 ///
@@ -12,9 +15,142 @@ pub struct CosmosOperation {
     operation_type: OperationType,
     path: RequestPath,
     partition_key: Option<PartitionKey>,
+    precondition: Option<Precondition>,
+    session_token: Option<SessionToken>,
     headers: HeaderMap,
     body: Bytes,
     is_repeatable: bool,
+}
+
+/// What must hold of a resource for an operation to take place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Precondition {
+    /// It still has this version: optimistic concurrency.
+    IfMatch(Etag),
+    /// It no longer has this version: a read is answered with 304 otherwise.
+    IfNoneMatch(Etag),
+}
+
+/// Operations on items, each on the path that it is about.
+impl CosmosOperation {
+    /// Reads an item.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's, or no item can have the id.
+    pub fn read_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        id: &str,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Self::on_item(OperationType::Read, container, key, id)
+    }
+
+    /// Creates an item; there must be none of its id.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's.
+    pub fn create_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        item: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Ok(Self::on_items(OperationType::Create, container)?
+            .with_partition_key(key)
+            .with_body(item))
+    }
+
+    /// Creates an item or replaces the one of its id.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's.
+    pub fn upsert_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        item: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Ok(Self::on_items(OperationType::Upsert, container)?
+            .with_partition_key(key)
+            .with_body(item))
+    }
+
+    /// Replaces an item; there must be one.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's, or no item can have the id.
+    pub fn replace_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        id: &str,
+        item: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Ok(Self::on_item(OperationType::Replace, container, key, id)?.with_body(item))
+    }
+
+    /// Changes parts of an item. It may be repeated if the patch is idempotent.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's, or no item can have the id.
+    pub fn patch_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        id: &str,
+        patch: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        let parsed = PatchDocument::from_json(&patch);
+        let mut operation =
+            Self::on_item(OperationType::Patch, container, key, id)?.with_body(patch);
+        // What cannot be read is refused by the service, and so is harmless too; but that is its to say.
+        operation.is_repeatable = parsed.is_ok_and(|patch| patch.is_idempotent());
+        Ok(operation)
+    }
+
+    /// Deletes an item.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's, or no item can have the id.
+    pub fn delete_item(
+        container: &ResourceLink,
+        key: PartitionKey,
+        id: &str,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Self::on_item(OperationType::Delete, container, key, id)
+    }
+
+    /// Runs a query over the items of a container, or of one partition key if it is given one.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's.
+    pub fn query_items(
+        container: &ResourceLink,
+        query: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Ok(Self::on_items(OperationType::Query, container)?.with_body(query))
+    }
+
+    fn on_item(
+        operation_type: OperationType,
+        container: &ResourceLink,
+        key: PartitionKey,
+        id: &str,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        let path = RequestPath::of(container.item(id)?);
+        Ok(Self::new(operation_type, path).with_partition_key(key))
+    }
+
+    fn on_items(
+        operation_type: OperationType,
+        container: &ResourceLink,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
+        Ok(Self::new(operation_type, path))
+    }
 }
 
 impl CosmosOperation {
@@ -22,13 +158,16 @@ impl CosmosOperation {
     ///
     /// Whether it may be repeated when its fate is unknown follows from its type: what only reads, or
     /// ends in the same data, may. A patch or a batch may not, unless
-    /// [`repeatable`](Self::repeatable) says so.
+    /// [`repeatable`](Self::repeatable) says so. An operation on a path that it cannot have, such as a
+    /// creation at an item's own, is refused when it is executed.
     #[must_use]
     pub fn new(operation_type: OperationType, path: RequestPath) -> Self {
         Self {
             operation_type,
             path,
             partition_key: None,
+            precondition: None,
+            session_token: None,
             headers: HeaderMap::new(),
             body: Bytes::new(),
             is_repeatable: operation_type.is_idempotent(),
@@ -39,6 +178,20 @@ impl CosmosOperation {
     #[must_use]
     pub fn with_partition_key(mut self, key: PartitionKey) -> Self {
         self.partition_key = Some(key);
+        self
+    }
+
+    /// The same operation, which takes place only if something holds of its resource.
+    #[must_use]
+    pub fn with_precondition(mut self, precondition: Precondition) -> Self {
+        self.precondition = Some(precondition);
+        self
+    }
+
+    /// The same operation in a session: a read sees what the session has seen.
+    #[must_use]
+    pub fn with_session_token(mut self, token: SessionToken) -> Self {
+        self.session_token = Some(token);
         self
     }
 
@@ -81,6 +234,18 @@ impl CosmosOperation {
         self.partition_key.as_ref()
     }
 
+    /// What must hold for it to take place.
+    #[must_use]
+    pub fn precondition(&self) -> Option<&Precondition> {
+        self.precondition.as_ref()
+    }
+
+    /// The session it belongs to.
+    #[must_use]
+    pub fn session_token(&self) -> Option<&SessionToken> {
+        self.session_token.as_ref()
+    }
+
     /// Its own headers.
     #[must_use]
     pub fn headers(&self) -> &HeaderMap {
@@ -97,5 +262,55 @@ impl CosmosOperation {
     #[must_use]
     pub fn is_repeatable(&self) -> bool {
         self.is_repeatable
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn orders() -> ResourceLink {
+        ResourceLink::container("store", "orders").unwrap()
+    }
+
+    fn key() -> PartitionKey {
+        PartitionKey::from("contoso")
+    }
+
+    #[test]
+    fn operations_on_items_know_their_path() {
+        let (own, feed) = ("/dbs/store/colls/orders/docs/1", "/dbs/store/colls/orders/docs");
+        let body = || Bytes::from_static(b"{}");
+        for (operation, path) in [
+            (CosmosOperation::read_item(&orders(), key(), "1"), own),
+            (CosmosOperation::create_item(&orders(), key(), body()), feed),
+            (CosmosOperation::upsert_item(&orders(), key(), body()), feed),
+            (CosmosOperation::replace_item(&orders(), key(), "1", body()), own),
+            (CosmosOperation::patch_item(&orders(), key(), "1", body()), own),
+            (CosmosOperation::delete_item(&orders(), key(), "1"), own),
+            (CosmosOperation::query_items(&orders(), body()), feed),
+        ] {
+            let operation = operation.unwrap();
+            assert_eq!(operation.path().to_string(), path, "{:?}", operation.operation_type());
+            assert_eq!(operation.path().is_feed(), operation.operation_type().is_feed());
+        }
+    }
+
+    #[test]
+    fn only_containers_have_items() {
+        let database = ResourceLink::database("store").unwrap();
+        assert!(CosmosOperation::read_item(&database, key(), "1").is_err());
+        assert!(CosmosOperation::upsert_item(&database, key(), Bytes::new()).is_err());
+    }
+
+    #[test]
+    fn a_patch_may_be_repeated_if_it_is_idempotent() {
+        let repeatable = |patch: &'static str| {
+            let patch = Bytes::from_static(patch.as_bytes());
+            CosmosOperation::patch_item(&orders(), key(), "1", patch).unwrap().is_repeatable()
+        };
+        assert!(repeatable(r#"{"operations":[{"op":"set","path":"/n","value":1}]}"#));
+        assert!(!repeatable(r#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#));
+        assert!(!repeatable("no patch"));
     }
 }

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
+use tokio::runtime::Handle;
 
 use crate::options::{
     ClientOptions, CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions,
     EnvironmentError, OptionLayers,
 };
-use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome, TaskSpawner};
+use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
 use crate::transport::{
     AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
     PoolContext, ShardingConfig,
@@ -54,6 +55,8 @@ pub enum RuntimeError {
     Environment(EnvironmentError),
     /// The proxy that the environment names cannot be used.
     Proxy(InvalidProxy),
+    /// There is no tokio runtime to run on.
+    NoTokioRuntime,
 }
 
 impl std::fmt::Display for RuntimeError {
@@ -61,11 +64,33 @@ impl std::fmt::Display for RuntimeError {
         match self {
             Self::Environment(error) => error.fmt(formatter),
             Self::Proxy(error) => error.fmt(formatter),
+            Self::NoTokioRuntime => formatter.write_str(
+                "there is no tokio runtime here: build the driver's runtime within one, \
+                 or enter it first (`tokio::runtime::Handle::enter`)",
+            ),
         }
     }
 }
 
 impl std::error::Error for RuntimeError {}
+
+/// Why a driver could not be made.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum DriverError {
+    /// The account's options allow a proxy, and the one that the environment names cannot be used.
+    Proxy(InvalidProxy),
+}
+
+impl std::fmt::Display for DriverError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Proxy(error) => error.fmt(formatter),
+        }
+    }
+}
+
+impl std::error::Error for DriverError {}
 
 /// What a runtime is made with.
 #[derive(Debug, Default)]
@@ -117,12 +142,9 @@ impl CosmosDriverRuntimeBuilder {
     ///
     /// # Errors
     ///
-    /// The environment holds a setting or a proxy that cannot be understood.
-    ///
-    /// # Panics
-    ///
-    /// Outside a tokio runtime.
+    /// The environment holds a setting or a proxy that cannot be understood, or there is no tokio runtime.
     pub fn build(self) -> Result<Arc<CosmosDriverRuntime>, RuntimeError> {
+        let tokio = Handle::try_current().map_err(|_| RuntimeError::NoTokioRuntime)?;
         let environment = match self.environment {
             Some(environment) => environment,
             None => CosmosEnvironmentOptions::from_env().map_err(RuntimeError::Environment)?,
@@ -131,7 +153,7 @@ impl CosmosDriverRuntimeBuilder {
         let layers =
             OptionLayers::new(Arc::clone(&environment), Arc::clone(&options), Arc::default());
         let factory = self.factory.unwrap_or_else(|| Arc::new(NetHttpClientFactory::new()));
-        let tasks = BackgroundTaskManager::new();
+        let tasks = BackgroundTaskManager::on(tokio);
         let monitor = CpuMemoryMonitor::start(
             &self.clock,
             &tasks.spawner(),
@@ -187,9 +209,9 @@ impl CosmosDriverRuntime {
         self.tasks.shutdown(grace).await
     }
 
-    /// Who owns the background tasks of its drivers.
-    pub(crate) fn spawner(&self) -> TaskSpawner {
-        self.tasks.spawner()
+    /// An owner for the background tasks of one driver: they end with it, and with the runtime.
+    pub(crate) fn task_scope(&self) -> BackgroundTaskManager {
+        self.tasks.spawner().scope()
     }
 
     /// The connections of an account: the shared ones, unless it set connection options itself.
@@ -197,6 +219,7 @@ impl CosmosDriverRuntime {
         &self,
         layers: &OptionLayers,
         account: &CosmosClientOptions,
+        tasks: &BackgroundTaskManager,
     ) -> Result<Planes, InvalidProxy> {
         // Only what connections are made with counts; any other option can differ between accounts that
         // share them.
@@ -216,7 +239,7 @@ impl CosmosDriverRuntime {
         let builder = PlaneBuilder {
             factory: &self.factory,
             extra_roots: &self.extra_roots,
-            tasks: &self.tasks,
+            tasks,
             monitor: &self.monitor,
         };
         builder.planes(layers)

@@ -37,8 +37,9 @@ pub struct AvailabilityOptions {
     #[option(env = "AZURE_COSMOS_MAX_SESSION_RETRY_COUNT", default = 2)]
     pub max_session_retry_count: Option<u32>,
 
-    /// The most retries of an attempt that the connection failed.
-    #[option(env = "AZURE_COSMOS_MAX_CONNECTION_RETRY_COUNT", default = 3)]
+    /// The most retries over another connection, at the same endpoint, of a request whose connection failed.
+    // Once: a second failure is the endpoint's, and the retry belongs elsewhere.
+    #[option(env = "AZURE_COSMOS_MAX_CONNECTION_RETRY_COUNT", default = 1)]
     pub max_connection_retry_count: Option<u32>,
 
     /// The first wait before a retry in place.

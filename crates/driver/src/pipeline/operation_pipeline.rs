@@ -9,7 +9,9 @@ use super::{
     evaluate_transport_result,
 };
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
-use crate::options::{AvailabilityOptions, ClientMethodOptions, OptionLayers, RequestOptions};
+use crate::options::{
+    AvailabilityOptions, ClientMethodOptions, ItemWriteOptions, OptionLayers, RequestOptions,
+};
 use crate::system::Clock;
 use crate::transport::{ThrottleRetryState, TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
@@ -21,6 +23,8 @@ pub(crate) struct OperationPipeline<'a> {
     pub(crate) options: &'a OptionLayers,
     pub(crate) request: &'a RequestOptions,
     pub(crate) availability: &'a AvailabilityOptions,
+    pub(crate) write: &'a ItemWriteOptions,
+    pub(crate) is_traced: bool,
     pub(crate) method: &'a ClientMethodOptions<'a>,
     pub(crate) clock: &'a Clock,
 }
@@ -43,7 +47,29 @@ pub(crate) async fn execute_operation_pipeline(
             () = cancellation.cancelled() => Err((cancelled(), None)),
         },
     };
-    finish(ended, operation, diagnostics)
+    let outcome = finish(ended, operation, diagnostics);
+    if pipeline.is_traced {
+        trace(operation, &outcome);
+    }
+    outcome
+}
+
+/// One event for each operation; its attempts are in the diagnostics.
+fn trace(operation: &CosmosOperation, outcome: &Result<CosmosResponse, Error>) {
+    let diagnostics = match outcome {
+        Ok(response) => Some(response.diagnostics()),
+        Err(error) => error.diagnostics(),
+    };
+    if let Some(diagnostics) = diagnostics {
+        tracing::debug!(
+            operation = operation.operation_type().as_str(),
+            activity_id = %diagnostics.activity_id(),
+            attempts = diagnostics.attempts().len() + diagnostics.attempts_left_out(),
+            elapsed = ?diagnostics.elapsed(),
+            status = diagnostics.status().map(tracing::field::display),
+            "operation ended"
+        );
+    }
 }
 
 type Ended = Result<TransportResponse, (Error, Option<TransportResponse>)>;
@@ -58,6 +84,7 @@ async fn run(
     let deadline = earlier(pipeline.method.deadline, timeout.map(|it| diagnostics.started() + it));
     let terms = AttemptTerms {
         options: &pipeline.options.request(pipeline.request),
+        write: &pipeline.options.write(pipeline.write),
         activity_id: diagnostics.activity_id(),
         execution_context: ExecutionContext::Initial,
         deadline,

@@ -2,23 +2,24 @@
 
 use std::time::Instant;
 
-use http::header::CONTENT_TYPE;
+use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{OperationType, RegionName};
+use sidereal_protocol::{OperationType, RegionName, ResourceType};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
-use crate::options::RequestOptionsView;
+use crate::options::{ItemWriteOptionsView, RequestOptionsView};
 use crate::transport::{AuthorizationContext, Endpoint, ThrottleRetryState, TransportRequest};
-use crate::{CosmosOperation, Error};
+use crate::{CosmosOperation, Error, ErrorKind, Precondition};
 
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
 /// What the service demands of a patch; its own media type, not that of RFC 6902.
 const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
+const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
 /// Where an attempt goes.
@@ -35,6 +36,8 @@ pub(crate) struct RoutingDecision {
 pub(crate) struct AttemptTerms<'a> {
     /// What the call and the settings ask of the service.
     pub(crate) options: &'a RequestOptionsView<'a>,
+    /// What a write asks for.
+    pub(crate) write: &'a ItemWriteOptionsView<'a>,
     /// The id of the operation.
     pub(crate) activity_id: Uuid,
     /// Why the attempt is made.
@@ -55,6 +58,7 @@ pub(crate) fn build_transport_request(
     routing: &RoutingDecision,
     terms: &AttemptTerms<'_>,
 ) -> Result<TransportRequest, Error> {
+    check_path(operation)?;
     let path = PathAndQuery::try_from(operation.path().encode())
         .map_err(|error| Error::invalid("the operation's path cannot be sent", error))?;
     let auth_context = AuthorizationContext {
@@ -66,7 +70,7 @@ pub(crate) fn build_transport_request(
         endpoint: routing.endpoint.clone(),
         region: routing.region.clone(),
         path,
-        headers: headers(operation, terms.options)?,
+        headers: headers(operation, terms)?,
         body: operation.body().clone(),
         auth_context,
         activity_id: terms.activity_id,
@@ -78,11 +82,22 @@ pub(crate) fn build_transport_request(
     })
 }
 
+/// Refuses an operation on a path that it cannot have: the service would answer as if something else were
+/// asked.
+fn check_path(operation: &CosmosOperation) -> Result<(), Error> {
+    let (kind, path) = (operation.operation_type(), operation.path());
+    let what = match (kind.is_feed(), path.is_feed()) {
+        (true, false) => "a feed of resources",
+        (false, true) => "one resource",
+        (true, true) | (false, false) => return Ok(()),
+    };
+    let sentence = format!("{} is about {what}, and {path} is not", kind.as_str());
+    Err(Error::new(ErrorKind::InvalidRequest, sentence))
+}
+
 /// The headers that belong to the operation: what its kind asks for, then the settings, then its own.
-fn headers(
-    operation: &CosmosOperation,
-    options: &RequestOptionsView<'_>,
-) -> Result<HeaderMap, Error> {
+fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<HeaderMap, Error> {
+    let options = terms.options;
     // Room for what a point operation carries, without growing.
     let mut headers = HeaderMap::with_capacity(8);
     if let Some(marker) = marker_of(operation.operation_type()) {
@@ -107,7 +122,10 @@ fn headers(
     }
     if operation.operation_type().is_read_only() {
         consistency(options, &mut headers);
+    } else if operation.path().kind() == ResourceType::Document {
+        item_write(operation.operation_type(), terms.write, &mut headers)?;
     }
+    session_and_precondition(operation, terms.write, &mut headers)?;
     if let Some(priority) = options.priority() {
         headers.insert(names::PRIORITY_LEVEL, HeaderValue::from_static(priority.as_str()));
     }
@@ -121,6 +139,60 @@ fn headers(
         headers.insert(name, value.clone());
     }
     Ok(headers)
+}
+
+/// What a write of an item asks for beside itself.
+fn item_write(
+    operation: OperationType,
+    options: &ItemWriteOptionsView<'_>,
+    headers: &mut HeaderMap,
+) -> Result<(), Error> {
+    // A deletion and a procedure's own response are never shortened.
+    let has_content = !matches!(operation, OperationType::Delete | OperationType::Execute);
+    if has_content && !options.content_response_on_write() {
+        headers.insert(names::PREFER, RETURN_MINIMAL);
+    }
+    if let Some(directive) = options.indexing_directive() {
+        let value = HeaderValue::from_static(directive.as_str());
+        headers.insert(names::INDEXING_DIRECTIVE, value);
+    }
+    let triggers = [
+        (names::PRE_TRIGGER_INCLUDE, options.pre_triggers()),
+        (names::POST_TRIGGER_INCLUDE, options.post_triggers()),
+    ];
+    for (name, triggers) in triggers {
+        if let Some(triggers) = triggers.filter(|triggers| !triggers.is_empty()) {
+            headers.insert(name, text_header(triggers.join(","), "a trigger's name")?);
+        }
+    }
+    Ok(())
+}
+
+/// The operation's own, or the call's.
+fn session_and_precondition(
+    operation: &CosmosOperation,
+    options: &ItemWriteOptionsView<'_>,
+    headers: &mut HeaderMap,
+) -> Result<(), Error> {
+    if let Some(token) = operation.session_token().or(options.session_token()) {
+        let value = text_header(token.to_string(), "the session token")?;
+        headers.insert(names::SESSION_TOKEN, value);
+    }
+    let (name, etag) = match (operation.precondition(), options.if_match_etag()) {
+        (Some(Precondition::IfMatch(etag)), _) => (IF_MATCH, etag),
+        (Some(Precondition::IfNoneMatch(etag)), _) => (IF_NONE_MATCH, etag),
+        (None, Some(etag)) if !operation.operation_type().is_read_only() => (IF_MATCH, etag),
+        (None, _) => return Ok(()),
+    };
+    headers.insert(name, text_header(etag.as_str().to_owned(), "the etag")?);
+    Ok(())
+}
+
+fn text_header(text: String, what: &str) -> Result<HeaderValue, Error> {
+    HeaderValue::try_from(text).map_err(|error| {
+        Error::new(ErrorKind::InvalidRequest, format!("{what} cannot be sent as a header"))
+            .caused_by(error)
+    })
 }
 
 /// A strategy replaces a level.
@@ -164,11 +236,12 @@ mod tests {
 
     use bytes::Bytes;
     use sidereal_protocol::{
-        ConsistencyLevel, PartitionKey, PriorityLevel, RequestPath, ResourceLink, ResourceType,
+        ConsistencyLevel, Etag, PartitionKey, PriorityLevel, RequestPath, ResourceLink,
+        ResourceType,
     };
 
     use super::*;
-    use crate::options::{AvailabilityOptions, OptionLayers, RequestOptions};
+    use crate::options::{AvailabilityOptions, ItemWriteOptions, OptionLayers, RequestOptions};
 
     fn orders() -> ResourceLink {
         ResourceLink::container("store", "orders").unwrap()
@@ -182,7 +255,7 @@ mod tests {
 
     fn build(operation: &CosmosOperation, call: &RequestOptions) -> TransportRequest {
         let layers = OptionLayers::default();
-        let unset = AvailabilityOptions::default();
+        let (unset, no_write) = (AvailabilityOptions::default(), ItemWriteOptions::default());
         let now = Instant::now();
         let routing = RoutingDecision {
             endpoint: "https://contoso-westus.documents.azure.com/".parse().unwrap(),
@@ -190,6 +263,7 @@ mod tests {
         };
         let terms = AttemptTerms {
             options: &layers.request(call),
+            write: &layers.write(&no_write),
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
@@ -255,6 +329,69 @@ mod tests {
         assert_eq!(request.headers[names::THROUGHPUT_BUCKET], "3");
         let own = read_item().with_header(names::THROUGHPUT_BUCKET, HeaderValue::from_static("4"));
         assert_eq!(build(&own, &call).headers[names::THROUGHPUT_BUCKET], "4");
+    }
+
+    #[test]
+    fn a_creation_at_an_item_s_own_path_is_refused_and_so_is_a_read_of_a_feed() {
+        let (item, feed) = (
+            RequestPath::of(orders().item("1").unwrap()),
+            RequestPath::feed(orders(), ResourceType::Document).unwrap(),
+        );
+        for (kind, path) in [(OperationType::Create, item), (OperationType::Read, feed)] {
+            let error = check_path(&CosmosOperation::new(kind, path)).unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+            assert!(error.to_string().contains("/docs"), "{error}");
+        }
+    }
+
+    fn written(operation: &CosmosOperation, write: &ItemWriteOptions) -> HeaderMap {
+        let (layers, unset) = (OptionLayers::default(), RequestOptions::default());
+        let terms = AttemptTerms {
+            options: &layers.request(&unset),
+            write: &layers.write(write),
+            activity_id: Uuid::nil(),
+            execution_context: ExecutionContext::Initial,
+            deadline: None,
+            throttling: ThrottleRetryState::new(
+                &layers.availability(&AvailabilityOptions::default()),
+            ),
+        };
+        headers(operation, &terms).unwrap()
+    }
+
+    /// The settings existed and changed nothing.
+    #[test]
+    fn what_a_write_asks_for_is_sent() {
+        let upsert = CosmosOperation::upsert_item(&orders(), "contoso".into(), Bytes::new());
+        let upsert = upsert.unwrap();
+        let sent = written(&upsert, &ItemWriteOptions::default());
+        assert_eq!(sent[names::PREFER], "return=minimal");
+        let write = ItemWriteOptions::default()
+            .with_content_response_on_write(true)
+            .with_if_match_etag(Etag::new("\"1\"").unwrap())
+            .with_pre_triggers(["a".to_owned(), "b".to_owned()]);
+        let sent = written(&upsert, &write);
+        assert!(!sent.contains_key(names::PREFER));
+        assert_eq!(sent[IF_MATCH], "\"1\"");
+        assert_eq!(sent[names::PRE_TRIGGER_INCLUDE], "a,b");
+    }
+
+    #[test]
+    fn preconditions_and_sessions_are_sent_for_reads_too() {
+        let etag = Etag::new("\"1\"").unwrap();
+        let token: sidereal_protocol::SessionToken = "0:-1#12".parse().unwrap();
+        let read = read_item()
+            .with_precondition(Precondition::IfNoneMatch(etag.clone()))
+            .with_session_token(token.clone());
+        let sent = written(&read, &ItemWriteOptions::default());
+        assert_eq!(
+            (&sent[IF_NONE_MATCH], &sent[names::SESSION_TOKEN]),
+            (&HeaderValue::from_static("\"1\""), &HeaderValue::from_static("0:-1#12"),)
+        );
+        // Of a call's options for writes, a read takes the session and no condition.
+        let call = ItemWriteOptions::default().with_if_match_etag(etag).with_session_token(token);
+        let sent = written(&read_item(), &call);
+        assert!(!sent.contains_key(IF_MATCH) && sent.contains_key(names::SESSION_TOKEN));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use sysinfo::{MINIMUM_CPU_UPDATE_INTERVAL, ProcessRefreshKind, ProcessesToUpdate, System};
 
+use super::cgroup::QuotaUsage;
 use super::{Clock, TaskSpawner};
 
 /// How many readings are kept: half a minute of them at the usual interval.
@@ -216,11 +217,13 @@ impl MachineReading {
 struct Machine {
     system: System,
     read_before: bool,
+    /// The container's quota as it was read last, and when.
+    quota: Option<(QuotaUsage, Instant)>,
 }
 
 impl Machine {
     fn new() -> Self {
-        Self { system: System::new(), read_before: false }
+        Self { system: System::new(), read_before: false, quota: None }
     }
 
     fn read(&mut self) -> MachineReading {
@@ -230,15 +233,19 @@ impl Machine {
         let load = f64::from(self.system.global_cpu_usage()) / 100.0;
         let load = self.read_before.then_some(load.clamp(0.0, 1.0));
         self.read_before = true;
+        let now = Clock::now();
+        // The quota is what slows the process down, whatever the machine has left.
+        let load = self.quota_load(now).or(load);
         let (memory_used, memory_total) = self.memory();
         let process_memory = self.process_memory();
-        MachineReading {
-            at: Clock::now(),
-            cpu_load: load,
-            memory_used,
-            memory_total,
-            process_memory,
-        }
+        MachineReading { at: now, cpu_load: load, memory_used, memory_total, process_memory }
+    }
+
+    /// The share of the container's quota that was used since the last reading, where there is one.
+    fn quota_load(&mut self, now: Instant) -> Option<f64> {
+        let usage = QuotaUsage::read()?;
+        let (earlier, at) = self.quota.replace((usage, now))?;
+        usage.load_since(&earlier, now.saturating_duration_since(at))
     }
 
     /// Used and total bytes. A container's limit is the one that ends the process, so it counts.

@@ -1,6 +1,7 @@
 //! What the driver needs of the process and the machine it lives in: a clock, tasks that run beside
 //! requests, and how busy the machine is.
 
+mod cgroup;
 mod clock;
 mod cpu_memory;
 #[cfg(feature = "internals")]

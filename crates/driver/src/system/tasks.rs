@@ -13,9 +13,11 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use smallvec::SmallVec;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::TaskTrackerToken;
 
 use super::task_names::TaskNames;
 
@@ -42,6 +44,7 @@ impl BackgroundTaskManager {
     pub fn on(runtime: Handle) -> Self {
         Self(TaskSpawner(Arc::new(Shared {
             runtime,
+            parent: None,
             running: TaskTracker::new(),
             names: TaskNames::default(),
             shutdown: CancellationToken::new(),
@@ -134,6 +137,8 @@ pub struct TaskSpawner(Arc<Shared>);
 
 struct Shared {
     runtime: Handle,
+    /// The owner around this one, which waits for these tasks too.
+    parent: Option<TaskSpawner>,
     running: TaskTracker,
     names: TaskNames,
     shutdown: CancellationToken,
@@ -151,8 +156,8 @@ impl TaskSpawner {
     ) -> bool {
         // Counted first, then looked: a shutdown that begins in between waits for this task. The other way
         // round it could return while the task starts (check-then-act).
-        let counted = self.0.running.token();
-        if self.0.running.is_closed() {
+        let counted = self.count_in();
+        if self.is_closed() {
             return false;
         }
         let named = self.0.names.enter(name);
@@ -171,6 +176,36 @@ impl TaskSpawner {
             drop((named, counted));
         });
         true
+    }
+
+    /// An owner within the owner: its tasks end with it or with the outer one, whichever is first, and the
+    /// outer one's shutdown waits for them.
+    #[must_use]
+    pub fn scope(&self) -> BackgroundTaskManager {
+        BackgroundTaskManager(TaskSpawner(Arc::new(Shared {
+            runtime: self.0.runtime.clone(),
+            parent: Some(self.clone()),
+            running: TaskTracker::new(),
+            names: TaskNames::default(),
+            shutdown: self.0.shutdown.child_token(),
+            abort: self.0.abort.child_token(),
+        })))
+    }
+
+    /// Counts a task, here and with the owners around.
+    fn count_in(&self) -> SmallVec<[TaskTrackerToken; 2]> {
+        let mut counted = SmallVec::new();
+        let mut owner = Some(self);
+        while let Some(TaskSpawner(shared)) = owner {
+            counted.push(shared.running.token());
+            owner = shared.parent.as_ref();
+        }
+        counted
+    }
+
+    /// Whether nothing is started any more, by this owner or one around it.
+    fn is_closed(&self) -> bool {
+        self.0.running.is_closed() || self.0.parent.as_ref().is_some_and(Self::is_closed)
     }
 
     /// Waits until the owner shuts down or is gone.

@@ -11,10 +11,6 @@ use sidereal_protocol::headers::ResponseHeaders;
 use super::{HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResponse};
 use crate::options::AvailabilityOptionsView;
 
-/// Retries of a connectivity error at the same endpoint: once, over another connection. A second failure
-/// is the endpoint's, and the retry belongs elsewhere.
-const MAX_CONNECTIVITY_RETRIES: u32 = 1;
-
 /// The most times a request is sent again because the peer did not process it. A peer that replaces its
 /// connections refuses a request once or twice; one that keeps refusing it is not going to take it.
 const MAX_RESENDS: u32 = 5;
@@ -167,7 +163,7 @@ fn after_lost_request(
             ),
         },
         Loss::Connectivity => {
-            if state.connectivity_retries >= MAX_CONNECTIVITY_RETRIES {
+            if state.connectivity_retries >= state.max_connectivity_retries {
                 return propagate("another connection failed too");
             }
             if !sent.is_safe_to_resend() && !context.is_repeatable {
@@ -262,6 +258,8 @@ pub struct ThrottleRetryState {
     pub backoff_factor: f64,
     /// Retries on another connection so far.
     pub connectivity_retries: u32,
+    /// The most of them.
+    pub max_connectivity_retries: u32,
     /// Times the request was sent again because the peer had not processed it.
     pub resends: u32,
     /// Whether the credential was renewed already.
@@ -281,6 +279,7 @@ impl ThrottleRetryState {
             max_backoff: options.retry_max_backoff(),
             backoff_factor: options.retry_backoff_factor().value(),
             connectivity_retries: 0,
+            max_connectivity_retries: options.max_connection_retry_count(),
             resends: 0,
             was_reauthorized: false,
         }

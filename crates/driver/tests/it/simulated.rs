@@ -18,7 +18,7 @@ use sidereal_driver::transport::{
 };
 use sidereal_driver::{
     CosmosDriver, CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, ErrorKind,
-    OperationOptions,
+    OperationOptions, RuntimeError,
 };
 use sidereal_protocol::{
     AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink, ResourceType,
@@ -255,4 +255,26 @@ async fn after_a_shutdown_nothing_is_served() {
     let error = driver.execute_operation(&read_order(), &Default::default()).await.unwrap_err();
     assert_eq!((error.kind(), clients.requests()), (ErrorKind::Unavailable, 1));
     assert!(!error.may_have_been_applied());
+}
+
+/// It panicked, in the constructor of whoever kept a driver.
+#[test]
+fn a_runtime_outside_tokio_is_an_error_that_says_what_to_do() {
+    let error = CosmosDriverRuntime::builder().build().unwrap_err();
+    assert!(matches!(error, RuntimeError::NoTokioRuntime));
+    assert!(error.to_string().contains("tokio"), "{error}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_only_one_driver_needs_ends_with_it() {
+    let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+    let runtime = runtime(&clients, 7);
+    let mut own = CosmosClientOptions::default();
+    own.client_options.is_http2_allowed = Some(false);
+    let driver = driver_on(&runtime, own);
+    driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+    drop(driver);
+    // The shared sweeps and the monitor end at once when they are told; nothing of the driver is left.
+    let outcome = runtime.shutdown(Duration::from_millis(1)).await;
+    assert_eq!(outcome, sidereal_driver::system::ShutdownOutcome::AllEnded);
 }

@@ -218,3 +218,28 @@ impl tracing::Subscriber for Log {
 
     fn exit(&self, _: &span::Id) {}
 }
+
+#[tokio::test(start_paused = true)]
+async fn tasks_of_a_scope_end_with_it_and_leave_the_others_alone() {
+    let outer = BackgroundTaskManager::new();
+    let inner = outer.spawner().scope();
+    assert!(outer.spawn("outer", std::future::pending()));
+    assert!(inner.spawn("inner", std::future::pending()));
+    assert_eq!((outer.running(), inner.running()), (2, 1));
+    let spawner = inner.spawner();
+    drop(inner);
+    assert!(!spawner.spawn("late", async {}));
+    tokio::time::sleep(Duration::from_millis(1)).await;
+    assert_eq!(outer.running(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_the_tasks_of_scopes_and_nothing_more_is_started_there() {
+    let outer = BackgroundTaskManager::new();
+    let inner = outer.spawner().scope();
+    let spawner = inner.spawner();
+    let told = inner.spawner();
+    assert!(inner.spawn("inner", async move { told.shutdown_requested().await }));
+    assert_eq!(outer.shutdown(Duration::from_secs(1)).await, ShutdownOutcome::AllEnded);
+    assert!(!spawner.spawn("late", async {}) && inner.running() == 0);
+}

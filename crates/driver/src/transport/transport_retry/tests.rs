@@ -209,3 +209,19 @@ fn an_answer_and_a_passed_deadline_are_final() {
     };
     assert!(is_final(evaluate_transport_retry(&late, &state(), &context())));
 }
+
+#[test]
+fn the_retries_over_other_connections_are_those_of_the_settings() {
+    let lost = lost(HttpErrorKind::Connect, RequestSentStatus::NotSent);
+    let count = |most: u32| {
+        let mut state = ThrottleRetryState { max_connectivity_retries: most, ..state() };
+        let mut retries = 0;
+        while let ThrottleAction::Retry { new_state, .. } =
+            evaluate_transport_retry(&lost, &state, &context())
+        {
+            (state, retries) = (new_state, retries + 1);
+        }
+        retries
+    };
+    assert_eq!([0, 1, 3].map(count), [0, 1, 3]);
+}
