@@ -88,13 +88,6 @@ impl Error {
         }))
     }
 
-    pub(crate) fn invalid(
-        message: &'static str,
-        cause: impl StdError + Send + Sync + 'static,
-    ) -> Self {
-        Self::new(ErrorKind::InvalidRequest, message).caused_by(cause)
-    }
-
     pub(crate) fn caused_by(mut self, cause: impl StdError + Send + Sync + 'static) -> Self {
         self.0.source = Some(Box::new(cause));
         self

@@ -14,6 +14,7 @@
 //! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
 //!   in it.
 
+#![forbid(unsafe_code)]
 #![cfg_attr(
     test,
     allow(

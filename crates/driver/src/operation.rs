@@ -1,11 +1,16 @@
 //! What is asked of the service.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
+use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sidereal_protocol::{
     Etag, OperationType, PartitionKey, PatchDocument, RequestPath, ResourceLink, ResourceType,
     SessionToken,
 };
+
+use crate::{Error, ErrorKind};
 
 /// One operation on one resource or feed: what is asked, not where or how often.
 ///
@@ -17,9 +22,45 @@ pub struct CosmosOperation {
     partition_key: Option<PartitionKey>,
     precondition: Option<Precondition>,
     session_token: Option<SessionToken>,
+    encoded: Encoded,
     headers: HeaderMap,
     body: Bytes,
     is_repeatable: bool,
+}
+
+/// The parts of an operation as they are sent: encoded once, however often it is attempted or executed. A
+/// clone copies no text.
+#[derive(Clone, Debug)]
+pub(crate) struct Encoded {
+    /// None if it cannot be sent.
+    path: Option<PathAndQuery>,
+    /// The link that a signature covers.
+    pub(crate) signed_link: Arc<str>,
+    /// None if the operation has no key, and within if it cannot be sent.
+    partition_key: Option<Option<HeaderValue>>,
+}
+
+impl Encoded {
+    fn of(path: &RequestPath) -> Self {
+        Self {
+            path: PathAndQuery::from_maybe_shared(Bytes::from(path.encode())).ok(),
+            signed_link: path.signed_link().into(),
+            partition_key: None,
+        }
+    }
+
+    /// The path of the request.
+    pub(crate) fn path(&self) -> Result<PathAndQuery, Error> {
+        let refused =
+            || Error::new(ErrorKind::InvalidRequest, "the operation's path cannot be sent");
+        self.path.clone().ok_or_else(refused)
+    }
+
+    /// The header of the partition key, if the operation has one.
+    pub(crate) fn partition_key(&self) -> Result<Option<HeaderValue>, Error> {
+        let refused = || Error::new(ErrorKind::InvalidRequest, "the partition key cannot be sent");
+        self.partition_key.clone().map(|key| key.ok_or_else(refused)).transpose()
+    }
 }
 
 /// What must hold of a resource for an operation to take place.
@@ -164,6 +205,7 @@ impl CosmosOperation {
     pub fn new(operation_type: OperationType, path: RequestPath) -> Self {
         Self {
             operation_type,
+            encoded: Encoded::of(&path),
             path,
             partition_key: None,
             precondition: None,
@@ -177,6 +219,7 @@ impl CosmosOperation {
     /// The same operation on the items of one partition key.
     #[must_use]
     pub fn with_partition_key(mut self, key: PartitionKey) -> Self {
+        self.encoded.partition_key = Some(HeaderValue::try_from(key.to_header()).ok());
         self.partition_key = Some(key);
         self
     }
@@ -232,6 +275,11 @@ impl CosmosOperation {
     #[must_use]
     pub fn partition_key(&self) -> Option<&PartitionKey> {
         self.partition_key.as_ref()
+    }
+
+    /// Its parts as they are sent.
+    pub(crate) fn encoded(&self) -> &Encoded {
+        &self.encoded
     }
 
     /// What must hold for it to take place.

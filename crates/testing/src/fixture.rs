@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderValue, Method};
 use sidereal_driver::diagnostics::{
     DiagnosticsContext, DiagnosticsContextBuilder, ExecutionContext, RequestDiagnostics,
 };
@@ -17,7 +17,7 @@ use sidereal_driver::system::Clock;
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::transport::internals::{
     AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy,
-    EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, SendTerms, ShardingConfig,
+    EndpointShardPool, HeaderList, PoolContext, PoolKind, PoolSnapshot, SendTerms, ShardingConfig,
     ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
 };
 use sidereal_driver::transport::{
@@ -205,11 +205,11 @@ impl Client {
             endpoint: endpoint(url),
             region: None,
             path: path.parse().unwrap(),
-            headers: HeaderMap::new(),
+            headers: HeaderList::default(),
             body: Bytes::new(),
             auth_context: AuthorizationContext {
                 resource_type: ResourceType::Document,
-                signed_link: path.trim_start_matches('/').to_owned(),
+                signed_link: path.trim_start_matches('/').into(),
             },
             activity_id: Uuid::new_v4(),
             execution_context: ExecutionContext::Initial,
@@ -246,7 +246,7 @@ impl Client {
             signed_link = signed_link.rsplit_once('/').map_or("", |(parent, _)| parent);
         }
         request.auth_context =
-            AuthorizationContext { resource_type: kind, signed_link: signed_link.to_owned() };
+            AuthorizationContext { resource_type: kind, signed_link: signed_link.into() };
         if kind == ResourceType::Document {
             request.headers.insert(names::PARTITION_KEY, HeaderValue::from_static(r#"["p"]"#));
         }

@@ -13,8 +13,9 @@ use sidereal_driver::options::{
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::system::{Clock, CpuMemoryMonitor};
 use sidereal_driver::transport::internals::{
-    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, PoolContext,
-    ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, HeaderList,
+    PoolContext, ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline,
+    TransportRequest,
 };
 use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
 use sidereal_protocol::{AccountKey, ResourceType};
@@ -28,7 +29,7 @@ pub(crate) struct Ours {
     endpoint: Endpoint,
     shape: Shape,
     path: PathAndQuery,
-    own: http::HeaderMap,
+    own: HeaderList,
     body: Bytes,
     throttling: ThrottleRetryState,
     _tasks: BackgroundTaskManager,
@@ -65,7 +66,7 @@ impl Ours {
             endpoint: format!("https://localhost:{}", server.port).parse().unwrap(),
             shape,
             path: PathAndQuery::from_static(PATH),
-            own: own_headers(),
+            own: own_headers().iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             body: shape.body(),
             throttling: ThrottleRetryState::new(&options.availability(&unset)),
             _tasks: tasks,
@@ -85,7 +86,7 @@ impl Ours {
             body: self.body.clone(),
             auth_context: AuthorizationContext {
                 resource_type: ResourceType::Document,
-                signed_link: "dbs/store/colls/orders/docs/1234567890".to_owned(),
+                signed_link: "dbs/store/colls/orders/docs/1234567890".into(),
             },
             activity_id,
             execution_context: ExecutionContext::Initial,

@@ -1,17 +1,19 @@
 //! From an operation to the request of one attempt.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
-use http::uri::PathAndQuery;
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
 use crate::options::{ItemWriteOptionsView, RequestOptionsView};
-use crate::transport::{AuthorizationContext, Endpoint, ThrottleRetryState, TransportRequest};
+use crate::transport::{
+    AuthorizationContext, Endpoint, HeaderList, ThrottleRetryState, TransportRequest,
+};
 use crate::{CosmosOperation, Error, ErrorKind, Precondition};
 
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
@@ -59,17 +61,16 @@ pub(crate) fn build_transport_request(
     terms: &AttemptTerms<'_>,
 ) -> Result<TransportRequest, Error> {
     check_path(operation)?;
-    let path = PathAndQuery::try_from(operation.path().encode())
-        .map_err(|error| Error::invalid("the operation's path cannot be sent", error))?;
+    let encoded = operation.encoded();
     let auth_context = AuthorizationContext {
         resource_type: operation.path().kind(),
-        signed_link: operation.path().signed_link().into_owned(),
+        signed_link: Arc::clone(&encoded.signed_link),
     };
     Ok(TransportRequest {
         method: operation.operation_type().method(),
         endpoint: routing.endpoint.clone(),
         region: routing.region.clone(),
-        path,
+        path: encoded.path()?,
         headers: headers(operation, terms)?,
         body: operation.body().clone(),
         auth_context,
@@ -96,10 +97,9 @@ fn check_path(operation: &CosmosOperation) -> Result<(), Error> {
 }
 
 /// The headers that belong to the operation: what its kind asks for, then the settings, then its own.
-fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<HeaderMap, Error> {
+fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<HeaderList, Error> {
     let options = terms.options;
-    // Room for what a point operation carries, without growing.
-    let mut headers = HeaderMap::with_capacity(8);
+    let mut headers = HeaderList::default();
     if let Some(marker) = marker_of(operation.operation_type()) {
         headers.insert(marker, TRUE);
     }
@@ -115,9 +115,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
         headers.insert(names::BATCH_ATOMIC, TRUE);
         headers.insert(names::BATCH_CONTINUE_ON_ERROR, FALSE);
     }
-    if let Some(key) = operation.partition_key() {
-        let key = HeaderValue::try_from(key.to_header())
-            .map_err(|error| Error::invalid("the partition key cannot be sent", error))?;
+    if let Some(key) = operation.encoded().partition_key()? {
         headers.insert(names::PARTITION_KEY, key);
     }
     if operation.operation_type().is_read_only() {
@@ -136,7 +134,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
         headers.insert(name, value);
     }
     for (name, value) in operation.headers() {
-        headers.insert(name, value.clone());
+        headers.insert(name.clone(), value.clone());
     }
     Ok(headers)
 }
@@ -145,7 +143,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
 fn item_write(
     operation: OperationType,
     options: &ItemWriteOptionsView<'_>,
-    headers: &mut HeaderMap,
+    headers: &mut HeaderList,
 ) -> Result<(), Error> {
     // A deletion and a procedure's own response are never shortened.
     let has_content = !matches!(operation, OperationType::Delete | OperationType::Execute);
@@ -172,7 +170,7 @@ fn item_write(
 fn session_and_precondition(
     operation: &CosmosOperation,
     options: &ItemWriteOptionsView<'_>,
-    headers: &mut HeaderMap,
+    headers: &mut HeaderList,
 ) -> Result<(), Error> {
     if let Some(token) = operation.session_token().or(options.session_token()) {
         let value = text_header(token.to_string(), "the session token")?;
@@ -196,7 +194,7 @@ fn text_header(text: String, what: &str) -> Result<HeaderValue, Error> {
 }
 
 /// A strategy replaces a level.
-fn consistency(options: &RequestOptionsView<'_>, headers: &mut HeaderMap) {
+fn consistency(options: &RequestOptionsView<'_>, headers: &mut HeaderList) {
     match (options.read_consistency_strategy(), options.consistency_level()) {
         (Some(strategy), _) => {
             if let Some(word) = strategy.header_value() {
@@ -282,7 +280,7 @@ mod tests {
             (request.method.as_str(), request.path.as_str()),
             ("GET", "/dbs/store/colls/orders/docs/a%20b")
         );
-        assert_eq!(request.auth_context.signed_link, "dbs/store/colls/orders/docs/a b");
+        assert_eq!(&*request.auth_context.signed_link, "dbs/store/colls/orders/docs/a b");
         assert_eq!(request.auth_context.resource_type, ResourceType::Document);
         assert_eq!(request.headers[names::PARTITION_KEY], "[\"contoso\"]");
         assert!(request.is_repeatable && request.body.is_empty());
@@ -344,7 +342,7 @@ mod tests {
         }
     }
 
-    fn written(operation: &CosmosOperation, write: &ItemWriteOptions) -> HeaderMap {
+    fn written(operation: &CosmosOperation, write: &ItemWriteOptions) -> HeaderList {
         let (layers, unset) = (OptionLayers::default(), RequestOptions::default());
         let terms = AttemptTerms {
             options: &layers.request(&unset),

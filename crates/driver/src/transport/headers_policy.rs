@@ -10,6 +10,7 @@ use sidereal_protocol::HttpDate;
 use sidereal_protocol::headers::names;
 use uuid::Uuid;
 
+use super::HeaderList;
 use crate::options::OptionLayers;
 use crate::system::Clock;
 
@@ -61,7 +62,12 @@ impl CosmosHeadersPolicy {
     }
 
     /// The headers of a request: what it brought, and the common ones where it brought none.
-    pub(super) fn apply(&self, own: &HeaderMap, activity_id: Uuid, date: &DateHeader) -> HeaderMap {
+    pub(super) fn apply(
+        &self,
+        own: &HeaderList,
+        activity_id: Uuid,
+        date: &DateHeader,
+    ) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         headers.insert(names::VERSION, API_VERSION);
         headers.insert(names::DATE, date.value.clone());
@@ -74,8 +80,8 @@ impl CosmosHeadersPolicy {
         headers.insert(names::SDK_SUPPORTED_CAPABILITIES, CAPABILITIES);
         headers.insert(names::NO_RETRY_449, NO_RETRY_449);
         // Last, so that they win: a query brings its own content type.
-        for (name, value) in own {
-            headers.insert(name, value.clone());
+        for (name, value) in own.iter() {
+            headers.insert(name.clone(), value.clone());
         }
         headers
     }
@@ -152,7 +158,7 @@ mod tests {
     fn every_request_carries_the_common_headers() {
         let policy = policy();
         let date = policy.date(SystemTime::now());
-        let headers = policy.apply(&HeaderMap::new(), Uuid::nil(), &date);
+        let headers = policy.apply(&HeaderList::default(), Uuid::nil(), &date);
         for (name, value) in [
             ("x-ms-version", "2020-07-15"),
             ("accept", "application/json"),
@@ -170,7 +176,7 @@ mod tests {
     #[test]
     fn what_a_request_brings_wins() {
         let policy = policy();
-        let mut own = HeaderMap::new();
+        let mut own = HeaderList::default();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("application/query+json"));
         let date = policy.date(SystemTime::now());
         let headers = policy.apply(&own, Uuid::nil(), &date);

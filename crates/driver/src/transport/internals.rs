@@ -4,6 +4,7 @@
 
 pub use super::adaptive_transport::AdaptiveTransport;
 pub use super::authorization_policy::AuthorizationPolicy;
+pub use super::header_list::HeaderList;
 pub use super::headers_policy::CosmosHeadersPolicy;
 pub use super::sharding::{
     EndpointShardPool, EvictionReason, PoolContext, PoolKind, PoolSnapshot, SendTerms,

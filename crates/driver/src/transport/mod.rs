@@ -17,6 +17,7 @@ mod authorization_policy;
 mod azure_core_client;
 mod count_guard;
 mod endpoint;
+mod header_list;
 mod headers_policy;
 mod http_client;
 mod http_client_factory;
@@ -38,6 +39,7 @@ pub use authorization_policy::{AccessToken, AccessTokenFuture, AccessTokenSource
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
 pub use endpoint::Endpoint;
+pub(crate) use header_list::HeaderList;
 pub(crate) use headers_policy::CosmosHeadersPolicy;
 pub use http_client::{
     HttpClient, HttpFuture, HttpProtocol, HttpRequest, HttpResponse, StreamLimit,

@@ -1,14 +1,15 @@
 //! What goes into the transport pipeline: one attempt at an operation, as a plain value.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
+use http::Method;
 use http::uri::PathAndQuery;
-use http::{HeaderMap, Method};
 use sidereal_protocol::{RegionName, ResourceType};
 use uuid::Uuid;
 
-use super::{Endpoint, ThrottleRetryState};
+use super::{Endpoint, HeaderList, ThrottleRetryState};
 use crate::diagnostics::ExecutionContext;
 
 /// One attempt at an operation: what to send, where, and until when.
@@ -23,7 +24,7 @@ pub struct TransportRequest {
     /// The path, encoded.
     pub path: PathAndQuery,
     /// The headers that are its own; the common ones are added.
-    pub headers: HeaderMap,
+    pub headers: HeaderList,
     /// The body.
     pub body: Bytes,
     /// What its signature covers.
@@ -47,6 +48,6 @@ pub struct TransportRequest {
 pub struct AuthorizationContext {
     /// The kind of resource.
     pub resource_type: ResourceType,
-    /// The link that is signed.
-    pub signed_link: String,
+    /// The link that is signed. Shared with the operation, which encodes it once.
+    pub signed_link: Arc<str>,
 }

@@ -39,7 +39,7 @@ async fn authorize(policy: &AuthorizationPolicy, seconds: u64) -> Result<String,
     let date = headers.date(at(1_493_254_272));
     let context = AuthorizationContext {
         resource_type: ResourceType::Database,
-        signed_link: "dbs/ToDoList".to_owned(),
+        signed_link: "dbs/ToDoList".into(),
     };
     let header = policy.authorize(&Method::GET, &context, &date, at(seconds)).await?;
     assert!(header.is_sensitive());

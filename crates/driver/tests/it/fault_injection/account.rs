@@ -67,7 +67,7 @@ impl AccountFixture {
     /// The ids of the items that the account has.
     async fn items(&self) -> Vec<String> {
         let mut feed = self.about(ResourceType::Document, ITEMS, "");
-        feed.auth_context.signed_link = "dbs/d/colls/c".to_owned();
+        feed.auth_context.signed_link = "dbs/d/colls/c".into();
         let feed: Value = serde_json::from_slice(self.execute(feed).await.body()).unwrap();
         let items = feed["Documents"].as_array().unwrap().iter();
         items.map(|item| item["id"].as_str().unwrap().to_owned()).collect()
