@@ -14,7 +14,7 @@ export const NORTH = "North Europe";
 export const REGIONS = [WEST, EAST, NORTH];
 
 // What is waited for takes a few seconds at most; this only ends a wait for something that never comes.
-const PATIENCE_MILLISECONDS = 30_000;
+const TIMEOUT_MILLISECONDS = 30_000;
 
 /** Starts the accounts that the scenarios break. */
 export class Laboratory {
@@ -48,7 +48,7 @@ export class Laboratory {
 /** The first line of a process's output, which has to come soon. */
 async function firstLine(process) {
   const lines = createInterface({ input: process.stdout });
-  const timer = setTimeout(() => lines.close(), PATIENCE_MILLISECONDS);
+  const timer = setTimeout(() => lines.close(), TIMEOUT_MILLISECONDS);
   try {
     for await (const line of lines) return line;
     throw new Error("the emulator does not say where it is");
@@ -83,7 +83,7 @@ class RegionalAccount {
       method,
       body: body && JSON.stringify(body),
       headers: { "x-sidereal-key": this.key, "content-type": "application/json" },
-      signal: AbortSignal.timeout(PATIENCE_MILLISECONDS),
+      signal: AbortSignal.timeout(TIMEOUT_MILLISECONDS),
     });
     const text = await answer.text();
     assert.equal(answer.status, 200, text);
@@ -138,7 +138,7 @@ class Load {
   /** Waits until something is so, while the steps keep succeeding. */
   async goesOnUntil(condition) {
     const before = this.steps;
-    const deadline = Date.now() + PATIENCE_MILLISECONDS;
+    const deadline = Date.now() + TIMEOUT_MILLISECONDS;
     while (!(await condition())) {
       this.check();
       assert.ok(Date.now() < deadline, `${this.steps - before} steps later it is still not so`);
@@ -159,7 +159,7 @@ export async function underLoad(step, body, first = 0) {
   } finally {
     load.stopped = true;
     const timer = new AbortController();
-    const late = sleep(PATIENCE_MILLISECONDS, "late", { signal: timer.signal }).catch(() => {});
+    const late = sleep(TIMEOUT_MILLISECONDS, "late", { signal: timer.signal }).catch(() => {});
     const outcome = await Promise.race([load.done, late]);
     timer.abort();
     assert.notEqual(outcome, "late", `step ${load.steps} hangs`);
@@ -176,7 +176,7 @@ export async function fill(account, container, count) {
 
 /** Waits until something is so. */
 export async function eventually(condition, sentence) {
-  const deadline = Date.now() + PATIENCE_MILLISECONDS;
+  const deadline = Date.now() + TIMEOUT_MILLISECONDS;
   while (!(await condition())) {
     assert.ok(Date.now() < deadline, `still waiting until ${sentence}`);
     await sleep(20);

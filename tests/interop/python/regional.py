@@ -18,7 +18,7 @@ from harness import numbered
 WEST, EAST, NORTH = REGIONS = ("West US", "East US", "North Europe")
 
 # What is waited for takes a few seconds at most; this only ends a wait for something that never comes.
-PATIENCE_SECONDS = 30
+TIMEOUT_SECONDS = 30
 
 
 @dataclass
@@ -50,7 +50,7 @@ def first_line(stream) -> bytes:
     """The first line of a process's output, which has to come soon."""
     with selectors.DefaultSelector() as selector:
         selector.register(stream, selectors.EVENT_READ)
-        assert selector.select(PATIENCE_SECONDS), "the emulator does not say where it is"
+        assert selector.select(TIMEOUT_SECONDS), "the emulator does not say where it is"
         return stream.readline()
 
 
@@ -76,7 +76,7 @@ class RegionalAccount:
             method=method,
             data=None if body is None else json.dumps(body).encode(),
             headers={"x-sidereal-key": self.key, "content-type": "application/json"})
-        with urllib.request.urlopen(request, timeout=PATIENCE_SECONDS) as answer:
+        with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:
             return json.load(answer)
 
     def change_write_region(self, region: str) -> None:
@@ -125,7 +125,7 @@ class Load:
     def goes_on_until(self, condition: Callable[[], bool]) -> None:
         """Waits until something is so, while the steps keep succeeding."""
         before = self.steps
-        deadline = time.monotonic() + PATIENCE_SECONDS
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while not condition():
             if self._failure:
                 raise AssertionError(f"step {self.steps} failed") from self._failure
@@ -138,7 +138,7 @@ class Load:
 
     def __exit__(self, kind, *_) -> None:
         self._stop.set()
-        self._thread.join(PATIENCE_SECONDS)
+        self._thread.join(TIMEOUT_SECONDS)
         if kind is None:
             assert not self._thread.is_alive(), f"step {self.steps} hangs"
             if self._failure:
@@ -157,7 +157,7 @@ def numbers_in(container: ContainerProxy) -> list[int]:
 
 def eventually(condition: Callable[[], bool], otherwise: Callable[[], str]) -> None:
     """Waits until something is so."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, otherwise()
         time.sleep(0.02)

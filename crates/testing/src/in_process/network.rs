@@ -91,10 +91,10 @@ fn decide(faults: &NetworkFaults, seed: u64, number: u64) -> Delivery {
     let mut random = SplitMix64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let trip = faults.latency + faults.latency_spread.mul_f64(random.fraction());
     let there = trip.mul_f64(random.fraction());
-    let chance = random.fraction();
-    let lost = if chance < faults.lost_before {
+    let draw = random.fraction();
+    let lost = if draw < faults.lost_before {
         Some(Lost::Before)
-    } else if chance < faults.lost_before + faults.lost_after {
+    } else if draw < faults.lost_before + faults.lost_after {
         Some(Lost::After)
     } else {
         None

@@ -7,7 +7,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from harness import numbered, scenario
-from regional import EAST, NORTH, PATIENCE_SECONDS, REGIONS, WEST
+from regional import EAST, NORTH, TIMEOUT_SECONDS, REGIONS, WEST
 from regional import Laboratory, Load, RegionalAccount, eventually, fill, numbers_in
 
 COUNT = 30
@@ -107,7 +107,7 @@ def in_order(container: ContainerProxy) -> list[int]:
     pages, it hands out a second time. That the range is splitting (410/1007) it leaves to the application.
     """
     query = "SELECT VALUE c.number FROM c ORDER BY c.number"
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             return list(container.query_items(query, enable_cross_partition_query=True, max_item_count=1000))

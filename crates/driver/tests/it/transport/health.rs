@@ -168,7 +168,7 @@ own_client_only! {
     "the client of an SDK has keep-alive of its own";
 
     /// After a pause of the process the timer was due before the socket was looked at, and a connection
-    /// that had answered every ping was given up with the requests on it.
+    /// that had answered every ping was evicted with the requests on it.
     #[test]
     fn a_pong_that_arrived_during_a_pause_counts() {
         let keep_alive = Duration::from_millis(50);
