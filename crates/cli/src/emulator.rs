@@ -104,6 +104,7 @@ impl Signals {
     }
 
     async fn recv(&mut self) {
+        // Unbiased: both end the command in the same way.
         tokio::select! {
             _ = self.interrupt.recv() => {}
             _ = self.terminate.recv() => {}

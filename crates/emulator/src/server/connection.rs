@@ -178,6 +178,7 @@ impl Activity {
 
 impl Drop for InFlight {
     fn drop(&mut self) {
+        // Relaxed: a count that the idle timer reads; it publishes nothing.
         self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -153,6 +153,7 @@ impl ClientShard {
 
     /// What health checks see.
     pub(super) fn stats(&self) -> ShardStats {
+        // Relaxed: each figure stands alone, and a check that reads one late is a sweep late.
         let time =
             |nanoseconds: &AtomicU64| Duration::from_nanos(nanoseconds.load(Ordering::Relaxed));
         ShardStats {
