@@ -175,8 +175,12 @@ pub(super) fn from_parts<'a>(_: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answe
             && (0..60).contains(&minute)
             && (0..60).contains(&second)
             && (0..TICKS_PER_SECOND).contains(&fraction);
+        if !valid {
+            return None;
+        }
+        // Only now: an hour of 10^18 would overflow.
         let of_day = ((hour * 60 + minute) * 60 + second) * TICKS_PER_SECOND + fraction;
-        valid.then_some(Moment { year, month, day, of_day })?.ticks()
+        Moment { year, month, day, of_day }.ticks()
     };
     Ok(text(composed()))
 }
