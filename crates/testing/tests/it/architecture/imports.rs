@@ -31,6 +31,7 @@ pub(crate) fn module_of(file: &Path) -> Vec<String> {
 /// Walks tokens and records every maximal path; `prefix` is what stands before a group of imports.
 fn collect(tokens: TokenStream, prefix: &str, paths: &mut BTreeSet<String>) {
     let mut tokens = tokens.into_iter().peekable();
+    let mut is_renamed = false;
     while let Some(token) = tokens.next() {
         match token {
             TokenTree::Punct(punct) if punct.as_char() == '#' => {
@@ -43,13 +44,15 @@ fn collect(tokens: TokenStream, prefix: &str, paths: &mut BTreeSet<String>) {
                 }
             }
             TokenTree::Group(group) => collect(group.stream(), "", paths),
-            TokenTree::Ident(rename) if rename == "as" => {
-                tokens.next(); // A name of the file's own, or the type of a cast: no path of anybody's.
-            }
+            TokenTree::Ident(rename) if rename == "as" => is_renamed = true,
             TokenTree::Ident(first) => {
                 let mut path = join(prefix, &first.to_string());
                 let mut group: Option<Group> = None;
+                // After `as`, a single word is a name of the file's own; a path is the type of a cast.
+                let is_own_name = std::mem::take(&mut is_renamed);
+                let mut is_path = false;
                 while separator(&mut tokens) {
+                    is_path = true;
                     match tokens.next() {
                         Some(TokenTree::Ident(segment)) => path = join(&path, &segment.to_string()),
                         Some(TokenTree::Group(inner)) => group = Some(inner),
@@ -59,6 +62,7 @@ fn collect(tokens: TokenStream, prefix: &str, paths: &mut BTreeSet<String>) {
                 }
                 match group {
                     Some(group) => collect(group.stream(), &path, paths),
+                    None if is_own_name && !is_path => {}
                     None => {
                         paths.insert(path);
                     }
@@ -145,6 +149,12 @@ mod tests {
     fn a_path_inside_a_macro_is_seen() {
         let source = r#"fn f() { tracing::debug!("{}", http::StatusCode::OK); }"#;
         assert_eq!(in_module(source, "crate"), ["http::StatusCode::OK", "tracing::debug"]);
+    }
+
+    #[test]
+    fn a_cast_names_its_type_and_a_rename_names_nothing() {
+        let source = "use a::b as c; fn f(x: &X) { g(x as &dyn http::Body, x as http::Code) }";
+        assert_eq!(in_module(source, "crate"), ["a::b", "http::Body", "http::Code"]);
     }
 
     #[test]
