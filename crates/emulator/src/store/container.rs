@@ -185,6 +185,7 @@ impl Container {
             let decision = decide(&mut transaction);
             let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
             state.commit(region, changes, now);
+            state.catch_up_everywhere(topology, now);
             state.enforce_staleness_bound(staleness, topology);
             let progress = ReplicaProgress::of(state.replica(region));
             drop(state);

@@ -25,8 +25,8 @@ pub(crate) struct Entry {
 /// What happened to one item.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
-    /// A version was written; `replaced` is the one it supersedes.
-    Put { item: Arc<Item>, replaced: Option<Arc<Item>> },
+    /// A version was written; it supersedes the one of the same ordinal.
+    Put { item: Arc<Item> },
     /// The item was deleted.
     Delete { item: Arc<Item> },
 }
@@ -54,7 +54,7 @@ impl Change {
     /// The item that it is about.
     pub(crate) fn item(&self) -> &Item {
         match self {
-            Self::Put { item, .. } | Self::Delete { item } => item,
+            Self::Put { item } | Self::Delete { item } => item,
         }
     }
 }

@@ -13,6 +13,7 @@ mod log;
 mod partition;
 mod patch;
 mod replica;
+mod replication_log;
 mod transaction;
 mod unique;
 

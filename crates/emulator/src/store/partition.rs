@@ -1,8 +1,8 @@
 //! A physical partition: a range of the key space, its log, and a replica per region.
 //!
 //! Asynchronous replication without background tasks: the write region appends to the log and applies what
-//! it wrote; the others have a queue each and apply an entry once it is due, lazily, when the replica is
-//! read. So a test that advances the clock sees exactly what had arrived by then.
+//! it wrote; the others apply an entry once it is due, lazily, when the replica is read or the partition is
+//! written. So a test that advances the clock sees exactly what had arrived by then.
 
 use std::collections::VecDeque;
 use std::ops::Deref;
@@ -13,7 +13,9 @@ use sidereal_protocol::{
     VectorSessionToken,
 };
 
-use super::{Change, Entry, Replica, UniqueKeys};
+use super::conflict::Rank;
+use super::replication_log::{LoggedEntry, ReplicationLog, SettledEntry};
+use super::{Change, Entry, ItemName, Replica, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::throttle::Budget;
 use crate::topology::{ReplicaSet, Replication, Topology};
@@ -36,8 +38,10 @@ pub(crate) struct Partition {
 pub(crate) struct PartitionState {
     /// One per region, in the account's order.
     replicas: Vec<Replica>,
-    /// For each region, the entries that its replica has still to apply, oldest first (FIFO).
-    replication_queues: Vec<VecDeque<Arc<Entry>>>,
+    log: ReplicationLog,
+    /// Of a multi-write account: deleted items whose tombstones are dropped once every region has applied the
+    /// log up to a position. By then no version that the delete must beat is on its way.
+    tombstones: VecDeque<Tombstone>,
     /// Every region accepts writes; conflicts are resolved where entries meet (last writer wins).
     multi_write: bool,
     /// The region that accepts the writes of this partition in place of the account's write region:
@@ -45,6 +49,16 @@ pub(crate) struct PartitionState {
     write_override: Option<usize>,
     /// A split or merge replaced this partition; no write may be applied to it any more.
     retired: bool,
+}
+
+/// A deleted item of a multi-write account.
+#[derive(Clone, Debug)]
+pub(crate) struct Tombstone {
+    pub(crate) name: ItemName,
+    /// The rank of this delete. The item may have been created and deleted again since.
+    pub(crate) rank: Rank,
+    /// The position up to which every region has to apply the log before it can be dropped.
+    droppable_at: u64,
 }
 
 /// One region's replica, under a read lock.
@@ -119,10 +133,10 @@ impl Partition {
     ) -> Self {
         let ReplicaSet { regions, multi_write } = replicas;
         let replicas = (0..regions).map(|_| Replica::new(unique_keys.clone())).collect();
-        let replication_queues = vec![VecDeque::new(); regions];
         let state = PartitionState {
             replicas,
-            replication_queues,
+            log: ReplicationLog::new(regions),
+            tombstones: VecDeque::new(),
             multi_write,
             write_override: None,
             retired: false,
@@ -247,12 +261,11 @@ impl PartitionState {
     }
 
     fn restricted_to(&self, range: &EffectivePartitionKeyRange) -> Self {
-        let part = |queue: &VecDeque<Arc<Entry>>| {
-            queue.iter().map(|entry| Arc::new(entry.restricted_to(range))).collect()
-        };
+        let inside = |tombstone: &&Tombstone| range.contains(&tombstone.name.effective_key);
         Self {
             replicas: self.replicas.iter().map(|replica| replica.restricted_to(range)).collect(),
-            replication_queues: self.replication_queues.iter().map(part).collect(),
+            log: self.log.restricted_to(range),
+            tombstones: self.tombstones.iter().filter(inside).cloned().collect(),
             multi_write: self.multi_write,
             write_override: self.write_override,
             retired: false,
@@ -267,7 +280,9 @@ impl PartitionState {
         let pairs = self.replicas.iter().zip(&other.replicas);
         Self {
             replicas: pairs.map(|(left, right)| left.merged_with(right)).collect(),
-            replication_queues: vec![VecDeque::new(); self.replicas.len()],
+            // Nothing is on its way any more, so no tombstone has anything left to beat.
+            log: ReplicationLog::new(self.replicas.len()),
+            tombstones: VecDeque::new(),
             multi_write: self.multi_write,
             write_override: self.write_override,
             retired: false,
@@ -286,12 +301,29 @@ impl PartitionState {
         let replica = &mut self.replicas[region];
         let ranks =
             if self.multi_write { replica.ranks_of(&changes, at, region) } else { Vec::new() };
-        // One entry, shared by the queues of all regions.
         let entry = Arc::new(Entry { lsn: replica.lsn() + 1, origin: region, at, changes, ranks });
         self.apply(region, &entry);
-        let others =
-            self.replication_queues.iter_mut().enumerate().filter(|(other, _)| *other != region);
-        others.for_each(|(_, queue)| queue.push_back(Arc::clone(&entry)));
+        let mut lsns = if self.multi_write { vec![0; self.replicas.len()] } else { Vec::new() };
+        if let Some(own) = lsns.get_mut(region) {
+            *own = self.replicas[region].lsn();
+        }
+        self.log.append(LoggedEntry { entry, lsns });
+        self.settle();
+    }
+
+    /// Releases the entries that every region has applied, and the tombstones that beat nothing any more.
+    fn settle(&mut self) {
+        let end = self.log.end();
+        for settled in self.log.settle() {
+            if self.multi_write {
+                self.tombstones.extend(settled.tombstones(end));
+            }
+        }
+        let reached = self.log.reached();
+        while self.tombstones.front().is_some_and(|oldest| oldest.droppable_at <= reached) {
+            let Some(dropped) = self.tombstones.pop_front() else { break };
+            self.replicas.iter_mut().for_each(|replica| replica.drop_tombstone(&dropped));
+        }
     }
 
     /// Brings the write region up to the end of the log before it writes: after a failover nothing that was
@@ -358,19 +390,17 @@ impl PartitionState {
             return Vec::new();
         }
         let survivor = self.replicas[region].clone();
-        let lost = self.replication_queues[region].drain(..);
+        let lost = self.log.truncate_to(region).into_iter().map(|logged| logged.entry);
         let lost = lost.map(|entry| TruncatedEntry { lsn: entry.lsn, ids: entry.ids() }).collect();
-        for queue in &mut self.replication_queues {
-            queue.retain(|entry| entry.lsn <= survivor.lsn());
-        }
         for replica in self.replicas.iter_mut().filter(|replica| replica.lsn() > survivor.lsn()) {
             *replica = survivor.clone();
         }
+        self.settle();
         lost
     }
 
     fn has_due(&self, region: usize, replication: Replication, now: Timestamp) -> bool {
-        self.replication_queues[region].front().is_some_and(|entry| is_due(entry, replication, now))
+        self.log.next_for(region).is_some_and(|entry| is_due(entry, replication, now))
     }
 
     /// Applies what is due in a region by now. Replicas catch up lazily, so whatever changes when entries are
@@ -379,12 +409,36 @@ impl PartitionState {
         self.apply_while(region, |entry| is_due(entry, replication, now));
     }
 
-    fn apply_while(&mut self, region: usize, wanted: impl Fn(&Entry) -> bool) {
-        while self.replication_queues[region].front().is_some_and(|entry| wanted(entry)) {
-            if let Some(entry) = self.replication_queues[region].pop_front() {
-                self.apply(region, &entry);
-            }
+    /// Applies what is due in every region by now: the log of a region that nobody reads does not grow. To a
+    /// removed region everything is due, since nobody will read it again.
+    pub(crate) fn catch_up_everywhere(&mut self, topology: &Topology, now: Timestamp) {
+        for (index, region) in topology.regions.iter().enumerate() {
+            self.apply_while(index, |entry| {
+                region.removed || is_due(entry, region.replication, now)
+            });
         }
+    }
+
+    fn apply_while(&mut self, region: usize, wanted: impl Fn(&Entry) -> bool) {
+        while let Some(entry) = self.log.next_for(region).filter(|entry| wanted(entry)).cloned() {
+            self.apply(region, &entry);
+            self.log.advance(region, self.replicas[region].lsn());
+        }
+        self.settle();
+    }
+}
+
+impl SettledEntry {
+    /// The tombstones of the items that it deleted. What they have to beat is in the log by now, before
+    /// position `end`.
+    fn tombstones(&self, end: u64) -> impl Iterator<Item = Tombstone> {
+        let entry = &self.logged.entry;
+        entry.changes.iter().zip(&entry.ranks).filter_map(move |(change, rank)| match change {
+            Change::Put { .. } => None,
+            Change::Delete { item } => {
+                Some(Tombstone { name: item.name(), rank: *rank, droppable_at: end })
+            }
+        })
     }
 }
 

@@ -11,6 +11,7 @@ use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, Parti
 
 use super::conflict::Rank;
 use super::unique::{Fingerprint, UniqueIndex};
+use super::partition::Tombstone;
 use super::{Change, Entry, Item, ItemName, UniqueKeys};
 use crate::clock::Timestamp;
 
@@ -93,13 +94,11 @@ impl Replica {
     pub(crate) fn apply(&mut self, entry: &Entry) {
         for change in &entry.changes {
             match change {
-                Change::Put { item, replaced } => {
-                    if let Some(replaced) = replaced {
-                        self.remove(replaced);
-                    }
+                Change::Put { item } => {
+                    self.remove_ordinal(item.ordinal);
                     self.insert(item);
                 }
-                Change::Delete { item } => self.remove(item),
+                Change::Delete { item } => self.remove_ordinal(item.ordinal),
             }
         }
         self.lsn = entry.lsn;
@@ -233,6 +232,20 @@ impl Replica {
             self.unique.insert(fingerprint, item.ordinal);
         }
         self.items.insert(item.ordinal, item.clone());
+    }
+
+    /// Forgets a deleted item, once no version of it can arrive any more that its tombstone would beat.
+    pub(crate) fn drop_tombstone(&mut self, tombstone: &Tombstone) {
+        // Created again meanwhile, or deleted once more, it has another rank, which stays.
+        if self.ranks.get(&tombstone.name) == Some(&tombstone.rank) {
+            self.ranks.remove(&tombstone.name);
+        }
+    }
+
+    fn remove_ordinal(&mut self, ordinal: u64) {
+        if let Some(item) = self.items.get(&ordinal).cloned() {
+            self.remove(&item);
+        }
     }
 
     fn remove(&mut self, item: &Arc<Item>) {

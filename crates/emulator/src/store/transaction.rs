@@ -257,7 +257,7 @@ impl<'a> Transaction<'a> {
         };
         let outcome = if replaced.is_some() { Outcome::Replaced } else { Outcome::Created };
         self.overlay.insert(name, Some(item.clone()));
-        self.changes.push(Change::Put { item: item.clone(), replaced });
+        self.changes.push(Change::Put { item: item.clone() });
         Ok(Written { item, outcome, charge })
     }
 
