@@ -1,14 +1,20 @@
 //! What `sidereal emulator` prints when it is ready: a line of JSON for programs, a short page for people.
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::RegionName;
 
+use crate::arguments::EmulatorArguments;
 use crate::output::{self, OutputError};
 
 /// Prints where the emulator is and how to connect to it.
-pub(crate) fn print(emulator: &Emulator, as_json: bool) -> Result<(), OutputError> {
-    let text = if as_json { format!("{}\n", facts(emulator)) } else { page(emulator) };
+pub(crate) fn print(emulator: &Emulator, arguments: &EmulatorArguments) -> Result<(), OutputError> {
+    let text = match arguments.json {
+        true => format!("{}\n", facts(emulator)),
+        false => page(emulator, arguments.data_dir.as_deref()),
+    };
     output::print(&text)
 }
 
@@ -29,10 +35,19 @@ fn certificate(emulator: &Emulator) -> Option<String> {
     emulator.certificate_path().map(|path| path.display().to_string())
 }
 
-fn page(emulator: &Emulator) -> String {
+fn page(emulator: &Emulator, data_directory: Option<&Path>) -> String {
+    let place = match data_directory {
+        None => "it lives in memory and ends with this command (Ctrl-C).".to_owned(),
+        Some(path) => {
+            format!(
+                "it is kept in {} and is there again next time (Ctrl-C stops it).",
+                path.display()
+            )
+        }
+    };
     format!(
         "\
-The account is ready; it lives in memory and ends with this command (Ctrl-C).
+The account is ready; {place}
 
   Endpoint           {endpoint}
   Without TLS        {http_endpoint}

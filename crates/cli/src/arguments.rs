@@ -26,8 +26,8 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Run a Cosmos DB account that any SDK can talk to.
     ///
-    /// The account lives in memory and answers on one port, with TLS (https) and without (http). Point your
-    /// application at the endpoint that is printed; Ctrl-C stops it.
+    /// The account lives in memory, or in a directory (--data-dir), and answers on one port, with TLS (https) and
+    /// without (http). Point your application at the endpoint that is printed; Ctrl-C stops it.
     Emulator(EmulatorArguments),
     /// Inject faults into a running emulator: regions, replication, partitions, requests; read its counters.
     Chaos(ChaosArguments),
@@ -100,6 +100,12 @@ pub(crate) struct EmulatorArguments {
     /// Answer 429 to requests beyond a container's provisioned throughput.
     #[arg(long)]
     pub(crate) enforce_throughput: bool,
+
+    /// Directory that keeps the account from one run to the next [default: it lives in memory].
+    ///
+    /// A write is answered once it is on disk. Regions are those that the account began with.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
 
     /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
     #[arg(long, value_name = "DIRECTORY")]

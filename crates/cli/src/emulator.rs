@@ -41,7 +41,7 @@ async fn serve(arguments: EmulatorArguments) -> Result<(), RunError> {
     // default action would end the process without a graceful shutdown.
     let mut signals = Signals::listen()?;
     let emulator = start(&arguments).await?;
-    announce::print(&emulator, arguments.json)?;
+    announce::print(&emulator, &arguments)?;
     signals.recv().await;
     emulator.shutdown().await;
     Ok(())
@@ -65,6 +65,9 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
         .certificate_directory(directory.ok_or(RunError::NoStateDirectory)?);
     if let Some(partitions) = arguments.partitions {
         builder = builder.partitions(partitions);
+    }
+    if let Some(directory) = &arguments.data_dir {
+        builder = builder.data_dir(directory);
     }
     if let Some(host) = &arguments.advertise {
         builder = builder.advertise(host.clone());

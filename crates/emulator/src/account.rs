@@ -6,6 +6,7 @@
 //!
 //! [`AccountEndpoint`]: crate::AccountEndpoint
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -24,6 +25,7 @@ use crate::reply::Reply;
 use crate::request::{Arrival, ClassifiedRequest};
 use crate::service;
 use crate::state::AccountState;
+use crate::store::persistence::{DataDirectoryError, Storage};
 
 /// The body that replaces a response's where a rule does not give one.
 const WRONG_BODY: &str = "<html><body>This is not the answer that was asked for.</body></html>";
@@ -53,11 +55,33 @@ impl Account {
     /// An empty account.
     #[must_use]
     pub fn new(options: AccountOptions) -> Self {
-        Self {
-            state: AccountState::new(options),
-            faults: FaultRegistry::default(),
-            counters: Counters::default(),
-        }
+        Self::of_state(AccountState::new(options))
+    }
+
+    /// The account that a directory keeps: a new one where there is none yet, otherwise the one that was, with
+    /// everything that it had answered.
+    ///
+    /// The regions of a kept account are its own: those of the options are the same, or the default.
+    ///
+    /// # Errors
+    ///
+    /// The directory cannot be used: another process has it open, it holds an account of other regions or of
+    /// another format, or it cannot be read or written.
+    pub fn open(options: AccountOptions, directory: &Path) -> Result<Self, DataDirectoryError> {
+        AccountState::open(options, Storage::open(directory)?).map(Self::of_state)
+    }
+
+    /// The same on storage of another kind, for tests of what a loss of power leaves behind.
+    #[doc(hidden)]
+    pub fn open_on(
+        options: AccountOptions,
+        backend: impl redb::StorageBackend,
+    ) -> Result<Self, DataDirectoryError> {
+        AccountState::open(options, Storage::on_backend(backend)?).map(Self::of_state)
+    }
+
+    fn of_state(state: AccountState) -> Self {
+        Self { state, faults: FaultRegistry::default(), counters: Counters::default() }
     }
 
     /// What the account was told to be.
@@ -100,12 +124,14 @@ impl Account {
         region: Option<&RegionName>,
         request: Request<Bytes>,
     ) -> Option<Response<Bytes>> {
-        match self.dispose(region, request) {
+        let response = match self.dispose(region, request) {
             Disposition::Finished(ConnectionOutcome::Response(response))
             | Disposition::DelayedAfter(_, response) => Some(response),
             Disposition::DelayedBefore(_, request) => Some(self.process(&request)),
             Disposition::Finished(_) | Disposition::Hanging => None,
-        }
+        };
+        self.commit();
+        response.map(|response| self.durable_or_failed(response))
     }
 
     /// Classifies a request to the global endpoint or to that of a region, and processes it unless a fault
@@ -158,12 +184,21 @@ impl Account {
 
     /// Layer 1, counters: processes a request and counts its response.
     fn process(&self, request: &ClassifiedRequest) -> Response<Bytes> {
-        self.respond(request, service::answer(&self.state, request))
+        let reply = match self.commits().and_then(|commits| commits.failure()) {
+            None => service::answer(&self.state, request),
+            Some(reason) => service::error_reply(request, ServiceError::not_durable(reason)),
+        };
+        self.respond(request, reply)
     }
 
     fn respond(&self, request: &ClassifiedRequest, reply: Reply) -> Response<Bytes> {
         self.count(request, Some(&reply));
-        reply.into_response(&request.activity_id)
+        let durability = self.durability_of(&reply);
+        let mut response = reply.into_response(&request.activity_id);
+        if let Some(durability) = durability {
+            response.extensions_mut().insert(durability);
+        }
+        response
     }
 
     /// Counts a request, with its response if it gets one.

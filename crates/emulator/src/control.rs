@@ -160,7 +160,8 @@ impl Account {
         let region = self.known_region(region)?;
         // What was due under the old delay is applied first: time already passed is not taken back.
         self.catch_up(region);
-        self.state().topology.change(|topology| topology.regions[region].replication.delay = delay);
+        self.state().change_topology(|topology| topology.regions[region].replication.delay = delay);
+        self.commit();
         Ok(())
     }
 
@@ -173,8 +174,8 @@ impl Account {
         let region = self.known_region(region)?;
         self.catch_up(region);
         self.state()
-            .topology
-            .change(|topology| topology.regions[region].replication.paused = paused);
+            .change_topology(|topology| topology.regions[region].replication.paused = paused);
+        self.commit();
         Ok(())
     }
 
@@ -190,21 +191,23 @@ impl Account {
     ) -> Result<Vec<LostWrite>, ControlError> {
         let region = self.known_region(to)?;
         let now = self.state().now();
-        match change {
+        let lost = match change {
             WriteRegionChange::Graceful { announcement, overlap } => {
-                self.state()
-                    .topology
-                    .change(|topology| topology.hand_over(region, now, announcement, overlap));
-                Ok(Vec::new())
+                self.state().change_topology(|topology| {
+                    topology.hand_over(region, now, announcement, overlap)
+                });
+                Vec::new()
             }
             WriteRegionChange::Forced => {
                 // The topology changes before the logs are truncated: no write reaches the old region in
                 // between.
                 self.catch_up(region);
-                self.state().topology.change(|topology| topology.force_write_region(region));
-                Ok(self.truncate_to(region))
+                self.state().change_topology(|topology| topology.force_write_region(region));
+                self.truncate_to(region)
             }
-        }
+        };
+        self.commit();
+        Ok(lost)
     }
 
     /// Removes a region from the account: its endpoint answers 403/1008 from now on.
@@ -217,7 +220,8 @@ impl Account {
         if self.state().topology.current().write_region(self.state().now()) == index {
             return Err(ControlError::AcceptsWrites { region: region.clone() });
         }
-        self.state().topology.change(|topology| topology.regions[index].removed = true);
+        self.state().change_topology(|topology| topology.regions[index].removed = true);
+        self.commit();
         Ok(())
     }
 
@@ -242,7 +246,11 @@ impl Account {
             range: range.to_owned(),
         })?;
         let account_region = self.state().topology.current().write_region(self.state().now());
-        partition.write().override_write_region(write_region, account_region);
+        let mut state = partition.write();
+        state.override_write_region(write_region, account_region);
+        found.store_partition(partition, &mut state);
+        drop(state);
+        self.commit();
         Ok(())
     }
 
@@ -264,6 +272,7 @@ impl Account {
         let definition = found.definition();
         let halves =
             found.change_layout(|layout| layout.split(range, &definition.key, complete_at));
+        self.commit();
         Ok(halves.map_err(layout_refused)?.map(|id| id.to_string()))
     }
 
@@ -283,6 +292,7 @@ impl Account {
         let complete_at = self.state().now().after(takes);
         let found = self.known_container(database, container)?;
         let whole = found.change_layout(|layout| layout.merge(left, right, complete_at));
+        self.commit();
         Ok(whole.map_err(layout_refused)?.to_string())
     }
 
@@ -294,6 +304,7 @@ impl Account {
     /// The account has no such region.
     pub fn set_online(&self, region: &RegionName, online: bool) -> Result<(), ControlError> {
         let region = self.known_region(region)?;
+        // An outage is over when the account starts again, and so it is not stored.
         self.state().topology.change(|topology| topology.regions[region].online = online);
         Ok(())
     }
@@ -333,7 +344,10 @@ impl Account {
         for database in self.state().catalog.databases() {
             for container in database.containers() {
                 for partition in container.partitions().iter() {
-                    partition.write().catch_up(region, replication, now);
+                    let mut state = partition.write();
+                    state.catch_up(region, replication, now);
+                    // Under another delay it would not be due again after a restart.
+                    container.store_partition(partition, &mut state);
                 }
             }
         }
@@ -344,7 +358,10 @@ impl Account {
         for database in self.state().catalog.databases() {
             for container in database.containers() {
                 for partition in container.partitions().iter() {
-                    let cut = partition.write().truncate_to(region);
+                    let mut state = partition.write();
+                    let cut = state.truncate_to(region);
+                    container.store_partition(partition, &mut state);
+                    drop(state);
                     lost.extend(cut.into_iter().map(|cut| LostWrite {
                         database: database.id.to_string(),
                         container: container.id.to_string(),

@@ -32,6 +32,7 @@ use crate::options::AccountOptions;
 use crate::outcome::ConnectionOutcome;
 use crate::region_listeners::{RegionError, RegionListeners, reachable};
 use crate::server::{Handler, Limits, Listener, Server, ServerSetup};
+use crate::store::persistence::DataDirectoryError;
 
 /// Physical partitions that a new container may be given. Each is a log and a replica per region: a
 /// thousand are created in milliseconds.
@@ -61,6 +62,7 @@ impl Emulator {
             region_ports: Vec::new(),
             limits: Limits::default(),
             certificate_directory: None,
+            data_directory: None,
         }
     }
 
@@ -143,6 +145,7 @@ impl Emulator {
     pub async fn shutdown(self) {
         self.listeners.shutdown().await;
         self.server.shutdown().await;
+        self.account.commit();
     }
 }
 
@@ -154,6 +157,7 @@ pub struct EmulatorBuilder {
     region_ports: Vec<u16>,
     limits: Limits,
     certificate_directory: Option<PathBuf>,
+    data_directory: Option<PathBuf>,
 }
 
 impl EmulatorBuilder {
@@ -297,6 +301,16 @@ impl EmulatorBuilder {
         self
     }
 
+    /// A directory that keeps the account: databases, containers, items, throughput, splits and regions are
+    /// there again after a restart, a crash or a loss of power. Fault rules and counters are not.
+    ///
+    /// A write is answered once it is on disk. Without a directory the account lives in memory.
+    #[must_use]
+    pub fn data_dir(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.data_directory = Some(directory.into());
+        self
+    }
+
     /// Starts the emulator on the current tokio runtime; it answers when this returns.
     pub async fn start(self) -> Result<Emulator, StartError> {
         if let Some(partitions) = self.options.partitions
@@ -308,7 +322,7 @@ impl EmulatorBuilder {
         check_region_ports(&self)?;
         let (certificate, certificate_path) = self.certificate()?;
         let tls = certificate.server_config().map_err(StartError::certificate)?;
-        let account = Arc::new(Account::new(self.options));
+        let account = Arc::new(account(self.options, self.data_directory).await?);
         // The port that was asked for before those that the system chooses. No connection is accepted on it
         // until the regions have their ports, which the account advertises.
         let bind_failed = |source| StartError::bind(self.address, source);
@@ -350,6 +364,20 @@ impl EmulatorBuilder {
             }
         })?;
         Ok((stored.certificate, Some(stored.path)))
+    }
+}
+
+/// An account in memory, or the one that a directory keeps.
+async fn account(
+    options: AccountOptions,
+    directory: Option<PathBuf>,
+) -> Result<Account, StartError> {
+    let Some(directory) = directory else { return Ok(Account::new(options)) };
+    // Reading a large account takes a while, and other tasks of the runtime have work to do.
+    let opened = tokio::task::spawn_blocking(move || Account::open(options, &directory)).await;
+    match opened {
+        Ok(opened) => Ok(opened?),
+        Err(panicked) => std::panic::resume_unwind(panicked.into_panic()),
     }
 }
 
@@ -499,6 +527,9 @@ pub enum StartError {
         /// What went wrong.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// The account cannot be kept in the directory.
+    #[error(transparent)]
+    DataDirectory(#[from] DataDirectoryError),
     /// The certificate cannot be made or used.
     #[error("the emulator's certificate cannot be made")]
     Certificate {

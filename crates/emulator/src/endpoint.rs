@@ -66,11 +66,25 @@ impl AccountEndpoint {
     /// the future is dropped, as a client would wait until its own timeout. Dropping the future during a
     /// delay before processing leaves nothing done.
     pub async fn send(&self, request: Request<Bytes>) -> ConnectionOutcome {
-        match self.account.dispose(self.region.as_ref(), request) {
+        let disposition = self.account.dispose(self.region.as_ref(), request);
+        self.start_commit();
+        let outcome = match disposition {
             Disposition::Finished(outcome) => outcome,
             // Boxed: every request's future would otherwise have the size of a timer in it.
             delayed => Box::pin(self.carry_out(delayed)).await,
+        };
+        match self.account.commits() {
+            None => outcome,
+            Some(_) => Box::pin(self.durable(outcome)).await,
         }
+    }
+
+    pub(crate) fn account(&self) -> &Account {
+        &self.account
+    }
+
+    pub(crate) fn has_pool(&self) -> bool {
+        false
     }
 
     async fn carry_out(&self, disposition: Disposition) -> ConnectionOutcome {
@@ -78,7 +92,9 @@ impl AccountEndpoint {
             Disposition::Finished(outcome) => outcome,
             Disposition::DelayedBefore(wait, request) => {
                 tokio::time::sleep(wait).await;
-                self.account.process_delayed(self.region.as_ref(), *request)
+                let outcome = self.account.process_delayed(self.region.as_ref(), *request);
+                self.start_commit();
+                outcome
             }
             Disposition::DelayedAfter(wait, response) => {
                 tokio::time::sleep(wait).await;

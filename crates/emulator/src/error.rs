@@ -22,6 +22,15 @@ pub(crate) struct ServiceError {
 pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
 
 impl ServiceError {
+    /// What was written cannot be kept. Whether it is there after a restart cannot be told.
+    pub(crate) fn not_durable(reason: &str) -> Self {
+        let message = format!(
+            "The account cannot store what it is told, since {reason}. Whether the writes that were under way \
+             are there after a restart is not known; free space or repair the disk, and start it again."
+        );
+        Self::new(CosmosStatus::INTERNAL_SERVER_ERROR, message)
+    }
+
     pub(crate) fn new(status: CosmosStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into(), retry_after: None, additional: None }
     }

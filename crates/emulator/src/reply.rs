@@ -9,6 +9,7 @@ use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, Etag, Rid};
 
 use crate::charge;
+use crate::store::persistence::Durability;
 
 /// How the emulator names itself in error messages and headers.
 pub(crate) const AGENT: &str = concat!("sidereal-emulator/", env!("CARGO_PKG_VERSION"));
@@ -23,6 +24,8 @@ pub(crate) struct Reply {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) charge: f64,
+    /// When what it shows is durable; none if that is everything queued so far.
+    pub(crate) durability: Option<Durability>,
 }
 
 impl Reply {
@@ -33,6 +36,7 @@ impl Reply {
             headers: HeaderMap::with_capacity(HEADER_CAPACITY),
             body: Bytes::new(),
             charge: charge::MINIMUM,
+            durability: None,
         }
     }
 
@@ -52,6 +56,11 @@ impl Reply {
         let rid = rid.map(|rid| rid.to_string()).unwrap_or_default();
         let body = json!({ "_rid": rid, name: entries, "_count": count });
         Self::json(CosmosStatus::OK, &body).with(headers::ITEM_COUNT, count)
+    }
+
+    /// Says when what it shows is durable.
+    pub(crate) fn durable_at(self, durability: Durability) -> Self {
+        Self { durability: Some(durability), ..self }
     }
 
     pub(crate) fn charged(self, charge: f64) -> Self {
@@ -77,7 +86,7 @@ impl Reply {
 
     /// The response, with the headers that every response has.
     pub(crate) fn into_response(self, activity_id: &HeaderValue) -> Response<Bytes> {
-        let Self { status, headers: mut map, body, charge } = self;
+        let Self { status, headers: mut map, body, charge, durability: _ } = self;
         if !body.is_empty() {
             map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
         }

@@ -3,14 +3,19 @@
 //! The innermost layer: nothing here knows fault rules, counters or the admin API, which act on an
 //! account from outside.
 
+use std::sync::Arc;
+
 use sidereal_protocol::{
-    ConsistencyLevel, CosmosStatus, PartitionKeyRangeId, PartitionSessionToken,
+    ConsistencyLevel, CosmosStatus, PartitionKeyRangeId, PartitionSessionToken, RegionName,
 };
 
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::options::AccountOptions;
 use crate::request::ClassifiedRequest;
+use crate::store::persistence::{
+    AccountRecord, CommitQueue, DataDirectoryError, Mutation, RestoredState, Storage,
+};
 use crate::store::{Catalog, Container, Partition, ReplicaProgress, StalenessBound, WriteContext};
 use crate::topology::{SharedTopology, Topology};
 
@@ -20,18 +25,69 @@ pub(crate) struct AccountState {
     pub(crate) options: AccountOptions,
     pub(crate) catalog: Catalog,
     pub(crate) topology: SharedTopology,
+    /// Where changes are stored, in an account that is kept on disk.
+    pub(crate) commits: Option<Arc<CommitQueue>>,
 }
 
 impl AccountState {
     /// An empty account.
     pub(crate) fn new(options: AccountOptions) -> Self {
-        let mut topology = Topology::new(&options.regions, options.multi_write);
-        for region in &mut topology.regions {
-            region.replication.delay = options.replication_delay;
-            region.advertised_url =
-                options.advertised_urls.get(&region.name).map(|url| url.to_string().into());
+        let topology = SharedTopology::new(initial_topology(&options));
+        Self { options, catalog: Catalog::default(), topology, commits: None }
+    }
+
+    /// The account that a data directory holds: a new one where there is none yet.
+    pub(crate) fn open(
+        mut options: AccountOptions,
+        storage: Storage,
+    ) -> std::result::Result<Self, DataDirectoryError> {
+        let state = RestoredState::load(&storage)?;
+        if let Some(account) = &state.account {
+            adopt_regions(&mut options, account)?;
         }
-        Self { options, catalog: Catalog::default(), topology: SharedTopology::new(topology) }
+        let mut topology = initial_topology(&options);
+        topology.stored = true;
+        if let Some(account) = &state.account {
+            topology.restore(&account.topology);
+        }
+        // A delay that is asked for now goes before the one that was kept.
+        if !options.replication_delay.is_zero() {
+            for region in &mut topology.regions {
+                region.replication.delay = options.replication_delay;
+            }
+        }
+        let commits = Arc::new(CommitQueue::new(storage));
+        let catalog = Catalog::restored(state, topology.replica_set(), Arc::clone(&commits))
+            .map_err(|what| DataDirectoryError::Damaged { what })?;
+        let topology = SharedTopology::new(topology);
+        let account = Self { options, catalog, topology, commits: Some(commits) };
+        account.store_topology();
+        if let Some(commits) = &account.commits {
+            commits.commit();
+            if let Some(reason) = commits.failure() {
+                return Err(DataDirectoryError::Unwritable { reason: reason.to_owned() });
+            }
+        }
+        Ok(account)
+    }
+
+    /// Replaces the topology by a changed copy.
+    pub(crate) fn change_topology(&self, change: impl FnOnce(&mut Topology)) {
+        self.topology.change(change);
+        self.store_topology();
+    }
+
+    /// Queues the topology as it is now. Of two concurrent changes the later may be queued twice, and the
+    /// earlier not at all.
+    fn store_topology(&self) {
+        let Some(commits) = &self.commits else { return };
+        self.topology.read(|topology| {
+            commits.enqueue(vec![Mutation::PutAccount(AccountRecord {
+                regions: self.options.regions.clone(),
+                multi_write: self.options.multi_write,
+                topology: topology.record(),
+            })]);
+        });
     }
 
     pub(crate) fn now(&self) -> Timestamp {
@@ -117,6 +173,42 @@ impl AccountState {
             _ => Ok(()),
         }
     }
+}
+
+/// The topology that the options describe.
+fn initial_topology(options: &AccountOptions) -> Topology {
+    let mut topology = Topology::new(&options.regions, options.multi_write);
+    for region in &mut topology.regions {
+        region.replication.delay = options.replication_delay;
+        region.advertised_url =
+            options.advertised_urls.get(&region.name).map(|url| url.to_string().into());
+    }
+    topology
+}
+
+/// Takes the regions of a kept account over, unless others were asked for.
+fn adopt_regions(
+    options: &mut AccountOptions,
+    kept: &AccountRecord,
+) -> std::result::Result<(), DataDirectoryError> {
+    let default = AccountOptions::default();
+    let asked = options.regions != default.regions || options.multi_write != default.multi_write;
+    let same = options.regions == kept.regions && options.multi_write == kept.multi_write;
+    if asked && !same {
+        return Err(DataDirectoryError::OtherRegions {
+            kept: describe(&kept.regions, kept.multi_write),
+            asked: describe(&options.regions, options.multi_write),
+        });
+    }
+    options.regions.clone_from(&kept.regions);
+    options.multi_write = kept.multi_write;
+    Ok(())
+}
+
+fn describe(regions: &[RegionName], multi_write: bool) -> String {
+    let names: Vec<&str> = regions.iter().map(RegionName::as_str).collect();
+    let suffix = if multi_write { " (all of which accept writes)" } else { "" };
+    format!("{}{suffix}", names.join(", "))
 }
 
 /// A token of an earlier version may name entries that a forced failover truncated. They never arrive, so

@@ -6,6 +6,7 @@
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
 use sidereal_protocol::RegionName;
 
 use crate::clock::Timestamp;
@@ -21,6 +22,32 @@ pub(crate) struct Topology {
     pub(crate) multi_write: bool,
     /// Part of vector session tokens; grows when a forced failover truncates the log.
     pub(crate) version: i64,
+    /// Whether the account is kept on disk.
+    pub(crate) stored: bool,
+}
+
+/// What is kept of a topology on disk. Not which regions are offline, and not their ports: an outage is over
+/// when the account starts again.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct TopologyRecord {
+    write: u32,
+    handover: Option<HandoverRecord>,
+    version: i64,
+    regions: Vec<RegionRecord>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct HandoverRecord {
+    from: u32,
+    switches_at: u64,
+    ends_at: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+struct RegionRecord {
+    removed: bool,
+    delay: u64,
+    paused: bool,
 }
 
 /// One region.
@@ -51,6 +78,8 @@ pub(crate) struct Replication {
 pub(crate) struct ReplicaSet {
     pub(crate) regions: usize,
     pub(crate) multi_write: bool,
+    /// Whether what they hold is kept on disk.
+    pub(crate) stored: bool,
 }
 
 /// A planned failover of the write region: first the new one is announced while the old one still accepts
@@ -84,6 +113,43 @@ impl Topology {
             handover: None,
             multi_write,
             version: 1,
+            stored: false,
+        }
+    }
+
+    /// What is kept of it on disk.
+    pub(crate) fn record(&self) -> TopologyRecord {
+        let handover = self.handover.map(|handover| HandoverRecord {
+            from: handover.from as u32,
+            switches_at: handover.switches_at.millis(),
+            ends_at: handover.ends_at.millis(),
+        });
+        let region = |region: &Region| RegionRecord {
+            removed: region.removed,
+            delay: u64::try_from(region.replication.delay.as_millis()).unwrap_or(u64::MAX),
+            paused: region.replication.paused,
+        };
+        TopologyRecord {
+            write: self.write as u32,
+            handover,
+            version: self.version,
+            regions: self.regions.iter().map(region).collect(),
+        }
+    }
+
+    /// Takes over what was kept of an account with the same regions.
+    pub(crate) fn restore(&mut self, record: &TopologyRecord) {
+        self.write = record.write as usize;
+        self.version = record.version;
+        self.handover = record.handover.as_ref().map(|handover| Handover {
+            from: handover.from as usize,
+            switches_at: Timestamp::from_millis(handover.switches_at),
+            ends_at: Timestamp::from_millis(handover.ends_at),
+        });
+        for (region, record) in self.regions.iter_mut().zip(&record.regions) {
+            region.removed = record.removed;
+            let delay = Duration::from_millis(record.delay);
+            region.replication = Replication { delay, paused: record.paused };
         }
     }
 
@@ -93,7 +159,11 @@ impl Topology {
 
     /// The replicas of a new partition.
     pub(crate) fn replica_set(&self) -> ReplicaSet {
-        ReplicaSet { regions: self.regions.len(), multi_write: self.multi_write }
+        ReplicaSet {
+            regions: self.regions.len(),
+            multi_write: self.multi_write,
+            stored: self.stored,
+        }
     }
 
     /// The one region that accepts writes now; in a multi-write account, the one that accepts them from
@@ -159,6 +229,11 @@ impl SharedTopology {
 
     pub(crate) fn current(&self) -> Arc<Topology> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Looks at the snapshot while nobody can replace it.
+    pub(crate) fn read(&self, look: impl FnOnce(&Topology)) {
+        look(&self.0.read().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Replaces the topology by a changed copy.

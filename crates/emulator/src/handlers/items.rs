@@ -29,15 +29,16 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let partition = &container.partition_of(&name.effective_key);
     account.admit(container, partition, request.now)?;
     let conditions = request.conditions()?;
-    let (progress, outcome) = {
+    let (progress, durability, outcome) = {
         // The replica's read lock is held for the lookup alone, not while the response is made.
         let replica = request.view(partition);
         let transaction = Transaction::new(&replica, container.rules(&definition, request.now));
-        (ReplicaProgress::of(&replica), transaction.read(&name, &conditions))
+        let outcome = transaction.read(&name, &conditions);
+        (ReplicaProgress::of(&replica), partition.durability(), outcome)
     };
     account.check_session(request, partition, &progress)?;
     let headers = PartitionHeaders { request, container, partition, progress };
-    Ok(finish(account, &headers, outcome))
+    Ok(finish(account, &headers, outcome).durable_at(durability))
 }
 
 /// `POST …/docs`.

@@ -7,6 +7,9 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use serde_json::{Value, json};
 use sidereal_protocol::{Addressing, Etag, ResourceLink, ResourceType, Rid, ThroughputProperties};
 
+use super::persistence::{
+    CommitQueue, DatabaseRecord, Mutation, NumbersRecord, OfferRecord, RestoredState,
+};
 use super::{Container, Definition, new_etag};
 use crate::clock::Timestamp;
 use crate::topology::ReplicaSet;
@@ -20,6 +23,8 @@ pub(crate) struct Catalog {
     numbers: AtomicU32,
     /// The next etag's number.
     versions: AtomicU64,
+    /// Where changes are stored, in an account that is kept on disk.
+    commits: Option<Arc<CommitQueue>>,
 }
 
 /// A database and its containers.
@@ -50,6 +55,37 @@ pub(crate) struct Offer {
 pub(crate) struct NameTaken;
 
 impl Catalog {
+    /// A catalog as it was kept on disk; the error says what of it cannot be read.
+    pub(crate) fn restored(
+        state: RestoredState,
+        replicas: ReplicaSet,
+        commits: Arc<CommitQueue>,
+    ) -> Result<Self, String> {
+        let database = |record| Arc::new(Database::restored(record));
+        let databases: Vec<Arc<Database>> = state.databases.into_iter().map(database).collect();
+        for restored in state.containers {
+            let owner = restored.record.rid.database_rid();
+            let owner = databases.iter().find(|database| Some(database.rid) == owner);
+            let owner = owner.ok_or("a container whose database is not there")?;
+            let commits = Arc::clone(&commits);
+            let container = Container::restored(restored, owner.id.clone(), replicas, commits)?;
+            write(&owner.containers).insert(container.id.clone(), Arc::new(container));
+        }
+        if !state.leftovers.is_empty() {
+            let leftovers = state.leftovers.into_iter().map(Mutation::DeleteContainer);
+            commits.enqueue(leftovers.collect());
+        }
+        let offers = state.offers.into_iter().map(|record| Arc::new(Offer::restored(record)));
+        let named = databases.into_iter().map(|database| (database.id.clone(), database));
+        Ok(Self {
+            databases: RwLock::new(named.collect()),
+            offers: RwLock::new(offers.map(|offer| (offer.rid, offer)).collect()),
+            numbers: AtomicU32::new(state.numbers.last_number),
+            versions: AtomicU64::new(state.numbers.next_version),
+            commits: Some(commits),
+        })
+    }
+
     pub(crate) fn new_etag(&self, now: Timestamp) -> Etag {
         // Relaxed: only uniqueness matters, and a read-modify-write is atomic under every ordering.
         new_etag(self.versions.fetch_add(1, Ordering::Relaxed), now.seconds())
@@ -106,6 +142,7 @@ impl Catalog {
             containers: RwLock::default(),
         });
         databases.insert(database.id.clone(), database.clone());
+        self.store(|| Mutation::PutDatabase(database.record()));
         Ok(database)
     }
 
@@ -113,9 +150,12 @@ impl Catalog {
     pub(crate) fn delete_database(&self, database: &Database) {
         // One lock after the other, never both: a reader may see the offers of a database that is gone, as
         // it may on the service.
-        write(&self.databases).remove(&database.id);
-        write(&self.offers).retain(|_, offer| {
-            offer.resource_rid != database.rid && !offer.resource_rid.is_inside(&database.rid)
+        let mut databases = write(&self.databases);
+        databases.remove(&database.id);
+        self.store(|| Mutation::DeleteDatabase(database.rid));
+        drop(databases);
+        self.delete_offers(|resource| {
+            resource == database.rid || resource.is_inside(&database.rid)
         });
     }
 
@@ -133,15 +173,47 @@ impl Catalog {
         }
         let rid = database.rid.container(self.next_number()).unwrap_or(database.rid);
         let owner = (database.id.clone(), database.rid);
-        let container = Arc::new(Container::new(rid, owner, definition, partitions, replicas));
+        let commits = self.commits.clone();
+        let container = Container::new(rid, owner, definition, partitions, replicas, commits);
+        let container = Arc::new(container);
         containers.insert(container.id.clone(), container.clone());
+        self.store(|| Mutation::PutContainer(container.record(&container.layout())));
         Ok(container)
     }
 
     /// Removes a container with its offer.
     pub(crate) fn delete_container(&self, database: &Database, container: &Container) {
-        write(&database.containers).remove(&container.id);
-        write(&self.offers).retain(|_, offer| offer.resource_rid != container.rid);
+        let mut containers = write(&database.containers);
+        containers.remove(&container.id);
+        self.store(|| Mutation::DeleteContainer(container.rid));
+        drop(containers);
+        self.delete_offers(|resource| resource == container.rid);
+    }
+
+    fn delete_offers(&self, of_deleted: impl Fn(Rid) -> bool) {
+        write(&self.offers).retain(|rid, offer| {
+            let deleted = of_deleted(offer.resource_rid);
+            if deleted {
+                self.store(|| Mutation::DeleteOffer(*rid));
+            }
+            !deleted
+        });
+    }
+
+    /// Queues a change, with the numbers given so far. Called with the lock held under which it was made.
+    fn store(&self, mutation: impl FnOnce() -> Mutation) {
+        if let Some(commits) = &self.commits {
+            commits.enqueue(vec![mutation(), Mutation::PutNumbers(self.numbers())]);
+        }
+    }
+
+    /// The numbers given so far.
+    pub(crate) fn numbers(&self) -> NumbersRecord {
+        // Relaxed: those of what is stored with them were given before, by this thread.
+        NumbersRecord {
+            last_number: self.numbers.load(Ordering::Relaxed),
+            next_version: self.versions.load(Ordering::Relaxed),
+        }
     }
 
     pub(crate) fn offers(&self) -> Vec<Arc<Offer>> {
@@ -172,7 +244,9 @@ impl Catalog {
             etag: self.new_etag(now),
             changed_at: now.seconds(),
         };
-        write(&self.offers).insert(offer.rid, Arc::new(offer));
+        let mut offers = write(&self.offers);
+        self.store(|| Mutation::PutOffer(offer.record()));
+        offers.insert(offer.rid, Arc::new(offer));
     }
 
     /// Gives an offer other throughput.
@@ -185,12 +259,25 @@ impl Catalog {
         let etag = self.new_etag(now);
         let replaced =
             Arc::new(Offer { throughput, etag, changed_at: now.seconds(), ..offer.clone() });
-        write(&self.offers).insert(offer.rid, replaced.clone());
+        let mut offers = write(&self.offers);
+        self.store(|| Mutation::PutOffer(replaced.record()));
+        offers.insert(offer.rid, replaced.clone());
         replaced
     }
 }
 
 impl Database {
+    fn restored(record: DatabaseRecord) -> Self {
+        let DatabaseRecord { rid, id, etag, created_at } = record;
+        Self { rid, id: id.into(), etag, created_at, containers: RwLock::default() }
+    }
+
+    fn record(&self) -> DatabaseRecord {
+        let Self { rid, id, etag, created_at, .. } = self;
+        let (etag, created_at) = (etag.clone(), *created_at);
+        DatabaseRecord { rid: *rid, id: id.to_string(), etag, created_at }
+    }
+
     pub(crate) fn containers(&self) -> Vec<Arc<Container>> {
         read(&self.containers).values().cloned().collect()
     }
@@ -232,6 +319,16 @@ impl Database {
 }
 
 impl Offer {
+    fn restored(record: OfferRecord) -> Self {
+        let OfferRecord { rid, resource_rid, resource_link, throughput, etag, changed_at } = record;
+        Self { rid, resource_rid, resource_link, throughput, etag, changed_at }
+    }
+
+    fn record(&self) -> OfferRecord {
+        let Self { rid, resource_rid, resource_link, throughput, etag, changed_at } = self.clone();
+        OfferRecord { rid, resource_rid, resource_link, throughput, etag, changed_at }
+    }
+
     /// The offer as clients see it.
     pub(crate) fn resource(&self) -> Value {
         let autoscale = match self.throughput {

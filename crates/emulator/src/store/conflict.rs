@@ -3,10 +3,12 @@
 //! Every version of an item has a rank, and the higher rank wins wherever two meet. Ranks are totally
 //! ordered, so replicas converge: those that have applied the same versions agree, in whatever order.
 
+use serde::{Deserialize, Serialize};
+
 use crate::clock::Timestamp;
 
 /// What decides between versions of one item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Rank {
     /// The item's incarnation: how often it had been deleted as far as its writer knew. A write that did not
     /// see a delete belongs to the incarnation that the delete ended.
@@ -16,7 +18,7 @@ pub(crate) struct Rank {
 
 /// Within one incarnation: a later write beats an earlier one, and the tombstone that ends it beats them all.
 /// The order of the variants is the order of the ranks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 enum Version {
     Written {
         /// A hybrid logical clock in milliseconds: the time of the write, moved on where the writer saw a

@@ -9,6 +9,8 @@ use sidereal_protocol::{
     check_id,
 };
 
+use super::layout::LayoutChange;
+use super::persistence::{CommitQueue, Mutation};
 use super::{
     IndexPolicy, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction, UniqueKeys,
 };
@@ -26,12 +28,14 @@ pub(crate) struct Container {
     pub(crate) link: String,
     /// Seconds since the epoch.
     pub(crate) created_at: u64,
-    definition: RwLock<Arc<Definition>>,
-    layout: RwLock<Arc<Layout>>,
+    pub(super) definition: RwLock<Arc<Definition>>,
+    pub(super) layout: RwLock<Arc<Layout>>,
     /// The next item's ordinal, which becomes part of its RID.
-    ordinals: AtomicU64,
+    pub(super) ordinals: AtomicU64,
     /// The next etag's number.
-    versions: AtomicU64,
+    pub(super) versions: AtomicU64,
+    /// Where changes are stored, in an account that is kept on disk.
+    pub(super) commits: Option<Arc<CommitQueue>>,
 }
 
 /// What a container was created or last replaced with, read once.
@@ -42,7 +46,7 @@ pub(crate) struct Definition {
     pub(crate) key: PartitionKeyDefinition,
     pub(crate) index: IndexPolicy,
     pub(crate) default_ttl: Option<i64>,
-    unique_keys: UniqueKeys,
+    pub(super) unique_keys: UniqueKeys,
     pub(crate) etag: Etag,
     changed_at: u64,
 }
@@ -74,6 +78,7 @@ impl Container {
         definition: Definition,
         partitions: u32,
         replicas: ReplicaSet,
+        commits: Option<Arc<CommitQueue>>,
     ) -> Self {
         let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, replicas);
         Self {
@@ -86,6 +91,7 @@ impl Container {
             layout: RwLock::new(Arc::new(layout)),
             ordinals: AtomicU64::new(1),
             versions: AtomicU64::new(1),
+            commits,
         }
     }
 
@@ -110,6 +116,12 @@ impl Container {
             return Err("The unique keys of a container cannot be changed.".to_owned());
         }
         *current = Arc::new(new);
+        drop(current);
+        if let Some(commits) = &self.commits {
+            // Under the layout's lock: a split that runs meanwhile is stored before or after, not undone.
+            let layout = self.layout.read().unwrap_or_else(PoisonError::into_inner);
+            commits.enqueue(vec![Mutation::PutContainer(self.record(&layout))]);
+        }
         Ok(())
     }
 
@@ -130,13 +142,15 @@ impl Container {
     /// Replaces the layout by what `change` makes of it, or leaves it where `change` refuses.
     pub(crate) fn change_layout<T>(
         &self,
-        change: impl FnOnce(&Layout) -> Result<(Layout, T), String>,
+        change: impl FnOnce(&Layout) -> Result<(LayoutChange, T), String>,
     ) -> Result<T, String> {
-        // Lock order: layout before partitions. `change` locks the partitions that it retires while this
-        // lock is held; a write holds its partition's lock and never asks for the layout's.
+        // Lock order: the layout's before any partition's. A write holds a partition's and never asks for
+        // the layout's.
         let mut current = self.layout.write().unwrap_or_else(PoisonError::into_inner);
-        let (next, result) = change(&current)?;
-        *current = Arc::new(next);
+        let (LayoutChange { layout, created, retired }, result) = change(&current)?;
+        *current = Arc::new(layout);
+        // Queued before the lock is released: a write of the new partitions comes after them.
+        self.store_layout_change(&current, &created, retired);
         Ok(result)
     }
 
@@ -187,6 +201,7 @@ impl Container {
             state.commit(region, changes, now);
             state.catch_up_everywhere(topology, now);
             state.enforce_staleness_bound(staleness, topology);
+            self.store_log(&partition, &mut state);
             let progress = ReplicaProgress::of(state.replica(region));
             drop(state);
             return Decided { decision, partition, progress };
@@ -245,6 +260,16 @@ impl Definition {
         properties.entry("geospatialConfig").or_insert_with(|| json!({ "type": "Geography" }));
         let changed_at = now.seconds();
         Ok(Self { properties, key, index, default_ttl, unique_keys, etag, changed_at })
+    }
+
+    /// What it says, as JSON.
+    pub(super) fn properties_text(&self) -> String {
+        serde_json::to_string(&self.properties).unwrap_or_default()
+    }
+
+    /// Seconds since the epoch.
+    pub(super) fn changed_at(&self) -> u64 {
+        self.changed_at
     }
 
     pub(crate) fn id(&self) -> &str {

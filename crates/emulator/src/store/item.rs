@@ -32,6 +32,36 @@ pub(crate) struct Item {
 }
 
 impl Item {
+    /// A version as it was kept on disk.
+    #[expect(clippy::too_many_arguments, reason = "one for each field of the record")]
+    pub(crate) fn stored(
+        id: Arc<str>,
+        key: PartitionKey,
+        effective_key: EffectivePartitionKey,
+        ordinal: u64,
+        lsn: u64,
+        etag: Etag,
+        (written_at, expires_at): (u64, Option<u64>),
+        terms: u32,
+        text: &str,
+    ) -> Self {
+        let document = serde_json::from_str(text).unwrap_or_default();
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        Self {
+            id,
+            key,
+            effective_key,
+            ordinal,
+            lsn,
+            etag,
+            written_at,
+            expires_at,
+            terms,
+            document,
+            text,
+        }
+    }
+
     /// Whether the item's time to live has passed.
     pub(crate) fn is_expired(&self, now_seconds: u64) -> bool {
         self.expires_at.is_some_and(|moment| moment <= now_seconds)

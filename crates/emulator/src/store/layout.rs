@@ -10,6 +10,8 @@ use sidereal_protocol::{
     EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKeyDefinition, PartitionKeyRangeId,
 };
 
+use super::partition::RetiredPartition;
+use super::persistence::{RangeRecord, RestoredContainer};
 use super::{Partition, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::topology::ReplicaSet;
@@ -23,6 +25,14 @@ pub(crate) struct Layout {
     next_number: u32,
     /// The retired ranges, and when the split or merge that replaced them completes.
     gone: HashMap<PartitionKeyRangeId, Timestamp>,
+}
+
+/// A layout that replaces another, and the partitions that come and go with it.
+#[derive(Debug)]
+pub(crate) struct LayoutChange {
+    pub(crate) layout: Layout,
+    pub(crate) created: Vec<Arc<Partition>>,
+    pub(crate) retired: Vec<RetiredPartition>,
 }
 
 /// What became of a range that a request names by its id.
@@ -86,13 +96,51 @@ impl Layout {
         }
     }
 
+    /// A layout as it was kept on disk.
+    pub(crate) fn restored(
+        restored: RestoredContainer,
+        unique_keys: &UniqueKeys,
+        replicas: ReplicaSet,
+    ) -> Self {
+        let RestoredContainer { record, partitions } = restored;
+        let partition = |it| Arc::new(Partition::restored(it, unique_keys, replicas));
+        let gone = record.gone.into_iter();
+        Self {
+            partitions: partitions.into_iter().map(partition).collect(),
+            generation: record.generation,
+            next_number: record.next_range,
+            gone: gone.map(|(id, at)| (id, Timestamp::from_millis(at))).collect(),
+        }
+    }
+
+    /// The ranges, as they are kept on disk.
+    pub(crate) fn ranges(&self) -> Vec<RangeRecord> {
+        let range = |partition: &Arc<Partition>| RangeRecord {
+            number: partition.number(),
+            min: partition.range.min().as_bytes().to_vec(),
+            max: partition.range.max().as_bytes().to_vec(),
+            parents: partition.parents.clone(),
+            generation: partition.generation,
+        };
+        self.partitions.iter().map(range).collect()
+    }
+
+    pub(crate) fn next_number(&self) -> u32 {
+        self.next_number
+    }
+
+    /// The retired ranges, and when the split or merge that replaced them completes.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = (&PartitionKeyRangeId, Timestamp)> {
+        self.gone.iter().map(|(id, complete_at)| (id, *complete_at))
+    }
+
     /// The layout after a range was cut in two, and the ids of its halves.
     pub(crate) fn split(
         &self,
         id: &str,
         key: &PartitionKeyDefinition,
         complete_at: Timestamp,
-    ) -> Result<(Self, [PartitionKeyRangeId; 2]), String> {
+    ) -> Result<(LayoutChange, [PartitionKeyRangeId; 2]), String> {
         let index = self.index_of(id)?;
         let parent = &self.partitions[index];
         let cut = key.split_point(&parent.range).and_then(|point| parent.range.split_at(&point));
@@ -101,10 +149,11 @@ impl Layout {
         // Ids of retired ranges are not reused: a client's routing map may still hold them.
         let ids = [self.next_number, self.next_number + 1].map(PartitionKeyRangeId::from);
         let generation = self.generation + 1;
-        let children =
+        let (children, retired) =
             parent.split_into([(ids[0].clone(), left), (ids[1].clone(), right)], generation);
         let next = self.replaced(index..=index, children.to_vec(), complete_at);
-        Ok((Self { next_number: self.next_number + 2, ..next }, ids))
+        let layout = Self { next_number: self.next_number + 2, ..next };
+        Ok((LayoutChange { layout, created: children.into(), retired: vec![retired] }, ids))
     }
 
     /// The layout after two neighbours became one, and the id of the whole.
@@ -113,17 +162,19 @@ impl Layout {
         left: &str,
         right: &str,
         complete_at: Timestamp,
-    ) -> Result<(Self, PartitionKeyRangeId), String> {
+    ) -> Result<(LayoutChange, PartitionKeyRangeId), String> {
         let (first, second) = (self.index_of(left)?, self.index_of(right)?);
         if second != first + 1 {
             return Err(format!("the ranges {left} and {right} are not neighbours in that order"));
         }
         let id = PartitionKeyRangeId::from(self.next_number);
         let generation = self.generation + 1;
-        let whole =
+        let (whole, retired) =
             self.partitions[first].merge_with(&self.partitions[second], id.clone(), generation)?;
-        let next = self.replaced(first..=second, vec![Arc::new(whole)], complete_at);
-        Ok((Self { next_number: self.next_number + 1, ..next }, id))
+        let whole = Arc::new(whole);
+        let next = self.replaced(first..=second, vec![whole.clone()], complete_at);
+        let layout = Self { next_number: self.next_number + 1, ..next };
+        Ok((LayoutChange { layout, created: vec![whole], retired: retired.into() }, id))
     }
 
     fn index_of(&self, id: &str) -> Result<usize, String> {

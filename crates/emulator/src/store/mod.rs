@@ -6,12 +6,15 @@
 mod catalog;
 mod conflict;
 mod container;
+mod container_storage;
 mod index;
 mod item;
 mod layout;
 mod log;
 mod partition;
+mod partition_state;
 mod patch;
+pub(crate) mod persistence;
 mod replica;
 mod replication_log;
 mod transaction;
@@ -23,7 +26,8 @@ pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
 pub(crate) use item::{Item, ItemDraft, SystemProperties};
 pub(crate) use layout::{Layout, RangeLookup};
 pub(crate) use log::{Change, Entry};
-pub(crate) use partition::{Partition, ReplicaProgress, ReplicaView, StalenessBound};
+pub(crate) use partition::{Partition, ReplicaProgress, ReplicaView};
+pub(crate) use partition_state::StalenessBound;
 pub(crate) use replica::{Position, Replica};
 pub(crate) use transaction::{
     ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,

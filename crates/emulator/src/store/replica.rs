@@ -10,8 +10,8 @@ use std::sync::Arc;
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
 
 use super::conflict::Rank;
+use super::partition_state::Tombstone;
 use super::unique::{Fingerprint, UniqueIndex};
-use super::partition::Tombstone;
 use super::{Change, Entry, Item, ItemName, UniqueKeys};
 use crate::clock::Timestamp;
 
@@ -48,6 +48,29 @@ pub(crate) enum Position {
 impl Replica {
     pub(crate) fn new(unique_keys: UniqueKeys) -> Self {
         Self { unique_keys, ..Self::default() }
+    }
+
+    /// A replica as it was kept: its items in the order of their ordinals, and what decides between versions.
+    pub(crate) fn restored(
+        unique_keys: UniqueKeys,
+        items: impl IntoIterator<Item = Arc<Item>>,
+        ranks: &[(ItemName, Rank)],
+    ) -> Self {
+        let mut replica = Self::new(unique_keys);
+        items.into_iter().for_each(|item| replica.insert(&item));
+        replica.ranks = ranks.iter().cloned().collect();
+        replica
+    }
+
+    /// Sets how far the replica has come, once what it has was restored.
+    pub(crate) fn restore_progress(&mut self, lsn: u64, progress: Vec<u64>) {
+        (self.lsn, self.progress) = (lsn, progress);
+    }
+
+    /// Applies an entry of a multi-write account again, under the number that it had.
+    pub(crate) fn replay_ranked(&mut self, entry: &Entry, lsn: u64) {
+        self.lsn = lsn.saturating_sub(1);
+        self.apply_ranked(entry);
     }
 
     /// The last entry applied.

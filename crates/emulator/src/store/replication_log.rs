@@ -3,7 +3,7 @@
 //! One queue for all regions, each with a cursor into it: an entry is settled, and its memory released, once
 //! the last cursor has passed it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use sidereal_protocol::EffectivePartitionKeyRange;
@@ -41,9 +41,14 @@ impl ReplicationLog {
         Self { entries: VecDeque::new(), first: 0, cursors: vec![0; regions] }
     }
 
-    /// The log as it was kept: its entries from a position on, and the cursors of the regions.
-    pub(crate) fn restored(first: u64, entries: Vec<LoggedEntry>, cursors: Vec<u64>) -> Self {
-        Self { entries: entries.into(), first, cursors }
+    /// The log as it was kept: its entries by position, where it ends, and the cursors of the regions.
+    pub(crate) fn restored(
+        entries: BTreeMap<u64, LoggedEntry>,
+        end: u64,
+        cursors: Vec<u64>,
+    ) -> Self {
+        let first = entries.keys().next().copied().unwrap_or(end);
+        Self { entries: entries.into_values().collect(), first, cursors }
     }
 
     /// The position of the next entry to be written.

@@ -23,6 +23,7 @@ mod model;
 mod multi_write;
 mod numbers;
 mod partition_counts;
+mod persistence;
 mod plans;
 mod queries;
 mod regions;

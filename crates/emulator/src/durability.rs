@@ -1,0 +1,85 @@
+//! No response leaves before what it shows is durable, in an account that is kept on disk.
+//!
+//! A response carries the point in the order of commits that it waits for in its extensions. Whoever sends it
+//! has to wait: an endpoint with a pool awaits the commit, everybody else commits on the spot.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::Response;
+
+use crate::account::Account;
+use crate::endpoint::AccountEndpoint;
+use crate::error::ServiceError;
+use crate::outcome::ConnectionOutcome;
+use crate::reply::Reply;
+use crate::store::persistence::{CommitQueue, Durability};
+
+impl Account {
+    /// Where changes are stored, if the account is kept on disk.
+    pub(crate) fn commits(&self) -> Option<&Arc<CommitQueue>> {
+        self.state().commits.as_ref()
+    }
+
+    /// Commits what is queued.
+    pub(crate) fn commit(&self) {
+        if let Some(commits) = self.commits() {
+            commits.commit();
+        }
+    }
+
+    /// What a response has to wait for; none if all of it is durable.
+    pub(crate) fn durability_of(&self, reply: &Reply) -> Option<Durability> {
+        let commits = self.commits()?;
+        // A point read knows what it has seen. Everything else waits for whatever is queued by now.
+        let point = reply.durability.unwrap_or_else(|| commits.now());
+        (!commits.is_reached(point)).then_some(point)
+    }
+
+    /// The response, or an error in its place where what it shows will not be durable.
+    pub(crate) fn durable_or_failed(&self, response: Response<Bytes>) -> Response<Bytes> {
+        let Some(commits) = self.commits() else { return response };
+        let Some(point) = response.extensions().get::<Durability>() else { return response };
+        match commits.failure() {
+            Some(reason) if !commits.is_reached(*point) => failed(reason),
+            _ => response,
+        }
+    }
+}
+
+impl AccountEndpoint {
+    /// Has what is queued committed: by the pool, or here where there is none.
+    pub(crate) fn start_commit(&self) {
+        let Some(commits) = self.account().commits().filter(|commits| commits.claim()) else {
+            return;
+        };
+        if self.has_pool() {
+            let commits = Arc::clone(commits);
+            // Not awaited: a commit belongs to all who wait for it, and none of them ends it by leaving.
+            drop(tokio::task::spawn_blocking(move || commits.commit_claimed()));
+        } else {
+            commits.commit_claimed();
+        }
+    }
+
+    /// Waits until what an outcome shows is durable.
+    pub(crate) async fn durable(&self, outcome: ConnectionOutcome) -> ConnectionOutcome {
+        let Some(commits) = self.account().commits() else { return outcome };
+        let waits = match &outcome {
+            ConnectionOutcome::Response(response) | ConnectionOutcome::ResetMidBody(response) => {
+                response.extensions().get::<Durability>().copied()
+            }
+            ConnectionOutcome::ConnectionRefused | ConnectionOutcome::Reset { .. } => None,
+        };
+        let Some(point) = waits else { return outcome };
+        match commits.reached(point).await {
+            Ok(()) => outcome,
+            Err(reason) => ConnectionOutcome::Response(failed(&reason)),
+        }
+    }
+}
+
+fn failed(reason: &str) -> Response<Bytes> {
+    let reply = ServiceError::not_durable(reason).into_reply();
+    reply.into_response(&http::HeaderValue::from_static("00000000-0000-0000-0000-000000000000"))
+}

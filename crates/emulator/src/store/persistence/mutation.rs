@@ -1,0 +1,54 @@
+//! What a write changed, as values: encoded and stored by whoever commits, not under the lock of the write.
+
+use sidereal_protocol::Rid;
+
+use super::records::{
+    AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, OfferRecord, PartitionRecord,
+};
+use crate::store::partition_state::Tombstone;
+use crate::store::replication_log::{LoggedEntry, SettledEntry};
+
+/// One change of what is on disk.
+#[derive(Debug)]
+pub(crate) enum Mutation {
+    PutAccount(AccountRecord),
+    PutNumbers(NumbersRecord),
+    PutDatabase(DatabaseRecord),
+    /// With every container, item and offer in it.
+    DeleteDatabase(Rid),
+    PutContainer(ContainerRecord),
+    /// With everything in it.
+    DeleteContainer(Rid),
+    PutOffer(OfferRecord),
+    DeleteOffer(Rid),
+    Partition(PartitionCommit),
+    /// A split or merge replaced it; its items belong to the container and stay.
+    DropPartition {
+        container: Rid,
+        partition: u32,
+    },
+}
+
+/// What happened to the log of one partition, and where its replicas are after it.
+#[derive(Debug)]
+pub(crate) struct PartitionCommit {
+    pub(crate) container: Rid,
+    pub(crate) partition: u32,
+    pub(crate) changes: Vec<LogChange>,
+    pub(crate) record: PartitionRecord,
+}
+
+/// One change of a partition's log.
+#[derive(Clone, Debug)]
+pub(crate) enum LogChange {
+    /// An entry was written that some region has still to apply.
+    Appended { position: u64, logged: LoggedEntry },
+    /// Of a multi-write account: a region applied an entry, under this number of its replica.
+    Applied { position: u64, region: usize, lsn: u64 },
+    /// Every region has applied an entry.
+    Settled { settled: SettledEntry, multi_write: bool },
+    /// A forced failover dropped the entries from a position on.
+    Truncated { from: u64 },
+    /// Of a multi-write account: no version of a deleted item can arrive any more.
+    TombstoneDropped(Tombstone),
+}

@@ -1,0 +1,6 @@
+//! An account that is kept on disk: what was answered is there again, whatever ended the process.
+
+mod directory;
+mod disk;
+mod power_loss;
+mod twin;
