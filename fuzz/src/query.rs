@@ -49,7 +49,9 @@ pub fn evaluate(data: &[u8]) {
 fn context() -> Context {
     let limits = Limits {
         max_value_size: 64 * 1024,
-        max_steps_per_document: 50_000,
+        max_steps_per_row: 50_000,
+        max_steps: 50_000,
+        max_buffered_bytes: 10_000_000,
         max_buffered_rows: 10_000,
     };
     Context::new(17_092_100_961_234_567, 42).with_limits(limits)

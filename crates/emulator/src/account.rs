@@ -13,6 +13,7 @@ use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{CosmosStatus, RegionName};
+use tokio::sync::watch;
 
 use crate::counters::{CounterKey, CounterRow, Counters, Totals};
 use crate::error::ServiceError;
@@ -36,6 +37,8 @@ pub struct Account {
     state: AccountState,
     faults: FaultRegistry,
     counters: Counters,
+    /// Wakes whoever waits for a commit.
+    pub(crate) committed: watch::Sender<()>,
 }
 
 /// What is to become of a request; time and connections are the endpoint's to act on.
@@ -81,7 +84,12 @@ impl Account {
     }
 
     fn of_state(state: AccountState) -> Self {
-        Self { state, faults: FaultRegistry::default(), counters: Counters::default() }
+        Self {
+            state,
+            faults: FaultRegistry::default(),
+            counters: Counters::default(),
+            committed: watch::Sender::new(()),
+        }
     }
 
     /// What the account was told to be.
@@ -124,7 +132,7 @@ impl Account {
         region: Option<&RegionName>,
         request: Request<Bytes>,
     ) -> Option<Response<Bytes>> {
-        let response = match self.dispose(region, request) {
+        let response = match self.dispose(self.classify(region, request)?) {
             Disposition::Finished(ConnectionOutcome::Response(response))
             | Disposition::DelayedAfter(_, response) => Some(response),
             Disposition::DelayedBefore(_, request) => Some(self.process(&request)),
@@ -134,17 +142,18 @@ impl Account {
         response.map(|response| self.durable_or_failed(response))
     }
 
-    /// Classifies a request to the global endpoint or to that of a region, and processes it unless a fault
-    /// rule wants otherwise.
-    pub(crate) fn dispose(
+    /// Classifies a request to the global endpoint or to that of a region; none if the region is offline.
+    pub(crate) fn classify(
         &self,
         region: Option<&RegionName>,
         request: Request<Bytes>,
-    ) -> Disposition {
-        let Some(arrival) = self.arrival(region) else {
-            return Disposition::Finished(ConnectionOutcome::ConnectionRefused);
-        };
-        let request = ClassifiedRequest::new(request, arrival, &self.state.catalog);
+    ) -> Option<ClassifiedRequest> {
+        let arrival = self.arrival(region)?;
+        Some(ClassifiedRequest::new(request, arrival, &self.state.catalog))
+    }
+
+    /// Processes a request unless a fault rule wants otherwise.
+    pub(crate) fn dispose(&self, request: ClassifiedRequest) -> Disposition {
         match self.fault_for(&request) {
             None => Disposition::Finished(ConnectionOutcome::Response(self.process(&request))),
             Some(effect) => self.inject(effect, request),

@@ -194,7 +194,7 @@ impl Account {
         let lost = match change {
             WriteRegionChange::Graceful { announcement, overlap } => {
                 self.state().change_topology(|topology| {
-                    topology.hand_over(region, now, announcement, overlap)
+                    topology.hand_over(region, now, announcement, overlap);
                 });
                 Vec::new()
             }

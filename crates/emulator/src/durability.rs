@@ -21,10 +21,43 @@ impl Account {
         self.state().commits.as_ref()
     }
 
-    /// Commits what is queued.
+    /// Commits what is queued, and wakes those who wait for it.
     pub(crate) fn commit(&self) {
         if let Some(commits) = self.commits() {
             commits.commit();
+            self.committed.send_modify(|_| ());
+        }
+    }
+
+    /// Commits what is queued and closes the data directory. What is written after that is not kept.
+    pub(crate) fn close(&self) {
+        if let Some(commits) = self.commits() {
+            commits.close();
+            self.committed.send_modify(|_| ());
+        }
+    }
+
+    /// Keeps the promise of [`CommitQueue::claim`]: commits until nothing is queued.
+    fn commit_claimed(&self) {
+        let Some(commits) = self.commits() else { return };
+        loop {
+            self.commit();
+            if !commits.release_claim() {
+                return;
+            }
+        }
+    }
+
+    /// Waits until a point is durable; the error is the reason why it will not be.
+    async fn reached(&self, commits: &CommitQueue, point: Durability) -> Result<(), String> {
+        let mut committed = self.committed.subscribe();
+        let decided =
+            committed.wait_for(|()| commits.is_reached(point) || commits.failure().is_some());
+        // The sender lives in the account and outlives the wait.
+        let _ = decided.await;
+        match commits.failure() {
+            Some(reason) if !commits.is_reached(point) => Err(reason.to_owned()),
+            _ => Ok(()),
         }
     }
 
@@ -50,15 +83,15 @@ impl Account {
 impl AccountEndpoint {
     /// Has what is queued committed: by the pool, or here where there is none.
     pub(crate) fn start_commit(&self) {
-        let Some(commits) = self.account().commits().filter(|commits| commits.claim()) else {
+        if !self.account().commits().is_some_and(|commits| commits.claim()) {
             return;
-        };
+        }
         if self.has_pool() {
-            let commits = Arc::clone(commits);
+            let account = Arc::clone(self.account());
             // Not awaited: a commit belongs to all who wait for it, and none of them ends it by leaving.
-            drop(tokio::task::spawn_blocking(move || commits.commit_claimed()));
+            drop(tokio::task::spawn_blocking(move || account.commit_claimed()));
         } else {
-            commits.commit_claimed();
+            self.account().commit_claimed();
         }
     }
 
@@ -72,7 +105,7 @@ impl AccountEndpoint {
             ConnectionOutcome::ConnectionRefused | ConnectionOutcome::Reset { .. } => None,
         };
         let Some(point) = waits else { return outcome };
-        match commits.reached(point).await {
+        match self.account().reached(commits, point).await {
             Ok(()) => outcome,
             Err(reason) => ConnectionOutcome::Response(failed(&reason)),
         }

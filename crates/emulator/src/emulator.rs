@@ -145,7 +145,8 @@ impl Emulator {
     pub async fn shutdown(self) {
         self.listeners.shutdown().await;
         self.server.shutdown().await;
-        self.account.commit();
+        // A connection that was cut off may hold the account for a moment longer; the directory is free now.
+        self.account.close();
     }
 }
 
@@ -395,7 +396,7 @@ impl GlobalHandler {
     ) -> Self {
         Self {
             admin: Admin::new(Arc::clone(account), Arc::clone(listeners)),
-            account: AccountEndpoint::global(Arc::clone(account)).closed_by(stop),
+            account: AccountEndpoint::global(Arc::clone(account)).offloading().closed_by(stop),
         }
     }
 }

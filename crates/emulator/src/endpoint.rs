@@ -12,7 +12,9 @@ use sidereal_protocol::RegionName;
 use tokio_util::sync::CancellationToken;
 
 use crate::account::{Account, Disposition};
+use crate::blocking_pool::BlockingPool;
 use crate::outcome::ConnectionOutcome;
+use crate::request::ClassifiedRequest;
 
 /// One endpoint of an account: the global one, or that of a region.
 ///
@@ -38,24 +40,33 @@ pub struct AccountEndpoint {
     account: Arc<Account>,
     /// `None` is the global endpoint.
     region: Option<RegionName>,
-    /// Ends requests that hang.
+    /// Ends requests that hang, and blocking work.
     closed: CancellationToken,
+    /// Where blocking work is done; on the caller's thread where there is none, so that a test on a paused
+    /// clock stays deterministic.
+    pool: Option<BlockingPool>,
 }
 
 impl AccountEndpoint {
     /// The account's global endpoint.
     #[must_use]
     pub fn global(account: Arc<Account>) -> Self {
-        Self { account, region: None, closed: CancellationToken::new() }
+        Self { account, region: None, closed: CancellationToken::new(), pool: None }
     }
 
     /// The endpoint of one region. A region that the account does not have refuses connections.
     #[must_use]
     pub fn of_region(account: Arc<Account>, region: RegionName) -> Self {
-        Self { account, region: Some(region), closed: CancellationToken::new() }
+        Self { account, region: Some(region), closed: CancellationToken::new(), pool: None }
     }
 
-    /// The same endpoint, whose hanging requests end with a reset when `closed` is cancelled.
+    /// The same endpoint, which does blocking work on threads of its own.
+    pub(crate) fn offloading(self) -> Self {
+        Self { pool: Some(BlockingPool::new()), ..self }
+    }
+
+    /// The same endpoint, whose hanging requests end with a reset when `closed` is cancelled, and its blocking
+    /// work with an error.
     pub(crate) fn closed_by(self, closed: CancellationToken) -> Self {
         Self { closed, ..self }
     }
@@ -66,7 +77,16 @@ impl AccountEndpoint {
     /// the future is dropped, as a client would wait until its own timeout. Dropping the future during a
     /// delay before processing leaves nothing done.
     pub async fn send(&self, request: Request<Bytes>) -> ConnectionOutcome {
-        let disposition = self.account.dispose(self.region.as_ref(), request);
+        let Some(request) = self.account.classify(self.region.as_ref(), request) else {
+            return ConnectionOutcome::ConnectionRefused;
+        };
+        let disposition = match &self.pool {
+            Some(pool) if request.is_blocking_work() => {
+                // Boxed, as below: point operations pay nothing for what queries need.
+                Box::pin(self.work(pool, request, Account::dispose)).await
+            }
+            _ => self.account.dispose(request),
+        };
         self.start_commit();
         let outcome = match disposition {
             Disposition::Finished(outcome) => outcome,
@@ -79,12 +99,30 @@ impl AccountEndpoint {
         }
     }
 
-    pub(crate) fn account(&self) -> &Account {
+    pub(crate) fn account(&self) -> &Arc<Account> {
         &self.account
     }
 
     pub(crate) fn has_pool(&self) -> bool {
-        false
+        self.pool.is_some()
+    }
+
+    /// Answers a request on a thread for blocking work.
+    async fn work<T: Send + 'static>(
+        &self,
+        pool: &BlockingPool,
+        mut request: ClassifiedRequest,
+        answer: impl FnOnce(&Account, ClassifiedRequest) -> T + Send + 'static,
+    ) -> T {
+        let account = Arc::clone(&self.account);
+        pool.run(&self.closed, move |interruption| {
+            request.interruption = Some(interruption);
+            let answered = answer(&account, request);
+            // Here and not by the caller, who may have left: what a request changed is committed all the same.
+            account.commit();
+            answered
+        })
+        .await
     }
 
     async fn carry_out(&self, disposition: Disposition) -> ConnectionOutcome {
@@ -92,7 +130,16 @@ impl AccountEndpoint {
             Disposition::Finished(outcome) => outcome,
             Disposition::DelayedBefore(wait, request) => {
                 tokio::time::sleep(wait).await;
-                let outcome = self.account.process_delayed(self.region.as_ref(), *request);
+                let region = self.region.clone();
+                let outcome = match &self.pool {
+                    Some(pool) if request.is_blocking_work() => {
+                        let process = move |account: &Account, request| {
+                            account.process_delayed(region.as_ref(), request)
+                        };
+                        self.work(pool, *request, process).await
+                    }
+                    _ => self.account.process_delayed(region.as_ref(), *request),
+                };
                 self.start_commit();
                 outcome
             }

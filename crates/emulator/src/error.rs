@@ -84,6 +84,13 @@ impl ServiceError {
         Self::new(CosmosStatus::PAYLOAD_TOO_LARGE, "Request size is too large")
     }
 
+    pub(crate) fn batch_response_too_large() -> Self {
+        Self::new(
+            CosmosStatus::BATCH_RESPONSE_SIZE_EXCEEDED,
+            "The items of the batch's response are too large: send fewer operations in one batch.",
+        )
+    }
+
     pub(crate) fn throttled(retry_after: Duration) -> Self {
         let message = "Request rate is large. More Request Units may be needed, so no changes were made. \
                        Please retry this request later. Learn more: http://aka.ms/cosmosdb-error-429";

@@ -10,6 +10,7 @@
 mod account;
 mod admin;
 mod advertised_host;
+mod blocking_pool;
 mod certificate;
 mod charge;
 mod clock;
@@ -21,6 +22,7 @@ mod endpoint;
 mod error;
 mod faults;
 mod handlers;
+mod interruption;
 mod millis;
 mod operation;
 mod options;

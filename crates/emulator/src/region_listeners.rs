@@ -136,7 +136,7 @@ impl RegionListeners {
         let endpoint = AccountEndpoint::of_region(Arc::clone(&self.account), region.clone());
         let setup = ServerSetup {
             tls: Arc::clone(&self.tls),
-            handler: endpoint.closed_by(stop.clone()),
+            handler: endpoint.offloading().closed_by(stop.clone()),
             limits: self.limits,
             stop,
         };

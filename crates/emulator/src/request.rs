@@ -14,6 +14,7 @@ use sidereal_protocol::{CosmosStatus, PartitionKey, RequestPath, ResourceLink, R
 
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
+use crate::interruption::Interruption;
 use crate::operation::Operation;
 use crate::outcome::ClientOrigin;
 use crate::store::{Catalog, Container, Partition, ReplicaView, WriteCondition};
@@ -51,6 +52,8 @@ pub(crate) struct ClassifiedRequest {
     container: Option<Arc<Container>>,
     /// The client's activity id, or one of our own.
     pub(crate) activity_id: HeaderValue,
+    /// Ends the request's work early; none where it runs on the thread of whoever waits for it.
+    pub(crate) interruption: Option<Interruption>,
 }
 
 impl ClassifiedRequest {
@@ -80,6 +83,7 @@ impl ClassifiedRequest {
             malformed_flag,
             container,
             activity_id,
+            interruption: None,
         }
     }
 
@@ -88,6 +92,26 @@ impl ClassifiedRequest {
         let container = self.path.as_ref().ok().and_then(|path| catalog.container(path.link()));
         let Arrival { now, region, topology } = arrival;
         Self { now, region, topology, container, ..self }
+    }
+
+    /// Whether answering takes long enough to keep a thread from other requests: evaluation, and pages of up to
+    /// 4 MiB.
+    pub(crate) fn is_blocking_work(&self) -> bool {
+        let of_items = self.resource() == Some(ResourceType::Document);
+        match self.operation {
+            Operation::Query
+            | Operation::QueryPlan
+            | Operation::ReadFeed
+            | Operation::ChangeFeed => of_items,
+            Operation::Create
+            | Operation::Read
+            | Operation::Batch
+            | Operation::Upsert
+            | Operation::Replace
+            | Operation::Patch
+            | Operation::Delete
+            | Operation::Other => false,
+        }
     }
 
     pub(crate) fn method(&self) -> &Method {

@@ -112,6 +112,7 @@ impl Accumulator {
     pub(crate) fn size(&self) -> usize {
         match self {
             Self::List { size, .. } | Self::Set { size, .. } => *size,
+            Self::Extreme { state: Extreme::Value(Value::String(text)), .. } => text.len(),
             _ => 0,
         }
     }

@@ -169,9 +169,18 @@ pub enum EvalError {
         /// The bound it passed.
         limit: usize,
     },
-    /// One document needed too much work.
-    #[error("evaluating one document took more than {0} steps")]
+    /// One row needed too much work.
+    #[error("evaluating one row took more than {0} steps")]
     TooManySteps(u64),
+    /// A query that cannot be divided into pages needed too much work.
+    #[error(
+        "the query took more than {0} steps before it could give a row: narrow its filter, or leave out what \
+         needs every document first"
+    )]
+    RunTooLong(u64),
+    /// Whoever asked for the result does not want it any more.
+    #[error("the query was cancelled")]
+    Cancelled,
     /// A scalar subquery gave several rows.
     #[error("The cardinality of a scalar subquery result set cannot be greater than one.")]
     ScalarSubqueryRows,
@@ -181,6 +190,11 @@ pub enum EvalError {
     /// A query that cannot stream held too many rows.
     #[error("the query holds more than {0} rows")]
     TooManyRows(usize),
+    /// A query that cannot stream held too large rows.
+    #[error(
+        "the query holds rows of more than {0} bytes: narrow its filter, or select less of each document"
+    )]
+    TooManyBytes(usize),
 }
 
 /// Why there is no plan.

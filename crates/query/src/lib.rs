@@ -43,7 +43,10 @@ pub use document::parse_document;
 pub use error::{
     CompileError, EvalError, PlanError, QueryError, ServiceError, SyntaxError, SyntaxErrorKind,
 };
-pub use eval::{Condition, Context, Counters, Flow, Parameters, Program, Progress, Run, Shape};
+pub use eval::{
+    Condition, Context, Counters, Flow, Parameters, Program, Progress, Row, Run, Shape, Signal,
+    Taken,
+};
 pub use limits::Limits;
 pub use parser::parse;
 pub use plan::{Features, OrderPath, partition_keys, plan, plan_within_partition};

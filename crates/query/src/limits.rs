@@ -29,24 +29,34 @@ pub const MAX_REGEX_BACKTRACKING: usize = 100_000;
 /// Longest string `REPLICATE` produces, in characters; beyond it the result is undefined.
 pub const MAX_REPLICATED_LENGTH: usize = 10_000;
 
-/// What one evaluation may cost; going over is an error that names the limit.
+/// What one execution may cost.
+///
+/// Work is counted in the evaluator's own steps (about one per node of an expression and per 64 bytes read or
+/// built), so that the same query over the same documents ends at the same place on every machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Largest value any function or operator may build, in bytes (roughly its JSON length).
     pub max_value_size: usize,
-    /// Expression nodes evaluated for one document, join products included.
-    pub max_steps_per_document: u64,
-    /// Rows or groups held at once by a query that cannot stream.
+    /// Steps for one row: one combination of what the sources of the query give. More are an error.
+    pub max_steps_per_row: u64,
+    /// Steps of one run. Where rows stream, the run pauses at the end of them and can be resumed; a query that
+    /// cannot stream fails.
+    pub max_steps: u64,
+    /// Rows or groups held at once by a query that cannot stream, or by a sub-query.
     pub max_buffered_rows: usize,
+    /// Bytes of those rows and groups (roughly their JSON length).
+    pub max_buffered_bytes: usize,
 }
 
 impl Limits {
-    /// Bounds wide enough for any item the service stores (2 MiB) and any product of its arrays
-    /// that could be meant.
+    /// Bounds wide enough for any item the service stores (2 MiB), and narrow enough that one query takes
+    /// neither a machine's memory nor a minute of its time.
     pub const DEFAULT: Self = Self {
         max_value_size: 8 * 1024 * 1024,
-        max_steps_per_document: 20_000_000,
+        max_steps_per_row: 20_000_000,
+        max_steps: 200_000_000,
         max_buffered_rows: 10_000_000,
+        max_buffered_bytes: 128 * 1024 * 1024,
     };
 }
 

@@ -244,6 +244,19 @@ impl<'a> Datum<'a> {
         }
     }
 
+    /// Roughly the memory that holding the value takes: nothing for what a document owns.
+    pub(crate) fn held_size(&self) -> usize {
+        /// What a value takes by itself.
+        const DATUM: usize = 64;
+        DATUM
+            + match self {
+                Self::String(Cow::Borrowed(_))
+                | Self::Array(Cow::Borrowed(_))
+                | Self::Object(Members::Borrowed(_)) => 0,
+                owned => owned.size(),
+            }
+    }
+
     /// Roughly the length of the value as JSON.
     pub(crate) fn size(&self) -> usize {
         match self {

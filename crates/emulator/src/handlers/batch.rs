@@ -21,6 +21,10 @@ use crate::store::{
 };
 use sidereal_protocol::headers::names as headers;
 
+/// The most bytes of the items in a batch's answer: as many as in a page. A batch of reads, or of patches of
+/// large items, would be answered with a hundred times the largest item otherwise.
+const MAX_ANSWER_BYTES: usize = 4 * 1024 * 1024;
+
 /// Runs a batch.
 pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let container = request.intended_container()?;
@@ -29,8 +33,14 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     }
     let operations = parse_batch(&request.body)?;
     let definition = container.definition();
-    let batch =
-        Batch { account, request, container, definition: &definition, operations: &operations };
+    let batch = Batch {
+        account,
+        request,
+        container,
+        definition: &definition,
+        operations: &operations,
+        minimal: request.typed().prefers_minimal()?,
+    };
     if request.typed().is_batch_atomic()? { batch.transactional() } else { batch.bulk() }
 }
 
@@ -40,6 +50,8 @@ struct Batch<'a> {
     container: &'a Container,
     definition: &'a Definition,
     operations: &'a [BatchOperation],
+    /// Whether the client wants no items back but those that it reads.
+    minimal: bool,
 }
 
 /// The outcome of one operation.
@@ -54,10 +66,11 @@ impl Batch<'_> {
         self.account.admit(self.container, &partition, self.request.now)?;
         let context = self.account.write_context(self.request, &partition)?;
         let mut outcomes: Vec<OperationResult> = Vec::with_capacity(self.operations.len());
+        let mut room = MAX_ANSWER_BYTES;
         let decided =
             self.container.transact(&effective_key, self.definition, &context, |transaction| {
                 for operation in self.operations {
-                    outcomes.push(self.decide(transaction, operation, &key));
+                    outcomes.push(self.decide(transaction, operation, &key, &mut room));
                     if outcomes.last().is_some_and(Result::is_err) {
                         // The transaction is dropped, and with it what the operations before wrote.
                         return Err(());
@@ -65,6 +78,11 @@ impl Batch<'_> {
                 }
                 Ok(())
             });
+        if let Some(Err(error)) = outcomes.last()
+            && error.status == CosmosStatus::BATCH_RESPONSE_SIZE_EXCEEDED
+        {
+            return Err(ServiceError::batch_response_too_large());
+        }
         // 207 tells a failed batch from a committed one; SDKs look for the operation that is not 424.
         let failed = decided.decision.is_err();
         let results = if failed { self.rolled_back(&outcomes) } else { results_of(&outcomes) };
@@ -79,6 +97,7 @@ impl Batch<'_> {
         let go_on = self.request.typed().batch_continues_on_error()?;
         let header_key = self.request.partition_key()?;
         let mut outcomes: Vec<OperationResult> = Vec::with_capacity(self.operations.len());
+        let mut room = MAX_ANSWER_BYTES;
         for operation in self.operations {
             let stop = !go_on && outcomes.last().is_some_and(Result::is_err);
             outcomes.push(match stop {
@@ -86,7 +105,7 @@ impl Batch<'_> {
                     CosmosStatus::FAILED_DEPENDENCY,
                     "An operation before failed.",
                 )),
-                false => self.single(operation, header_key.as_ref(), &target),
+                false => self.single(operation, header_key.as_ref(), &target, &mut room),
             });
         }
         let partition = addressed.unwrap_or_else(|| self.container.partitions()[0].clone());
@@ -102,6 +121,7 @@ impl Batch<'_> {
         operation: &BatchOperation,
         header: Option<&PartitionKey>,
         target: &Target,
+        room: &mut usize,
     ) -> OperationResult {
         let key = operation.partition_key.as_ref().or(header).ok_or_else(|| {
             ServiceError::bad_request(
@@ -121,13 +141,32 @@ impl Batch<'_> {
         let context = self.account.write_context(self.request, &partition)?;
         let decided =
             self.container.transact(&effective_key, self.definition, &context, |transaction| {
-                self.decide(transaction, operation, key)
+                self.decide(transaction, operation, key, room)
             });
         self.account.spend(&decided.partition, now, charge_of(&decided.decision));
         decided.decision
     }
 
+    /// Decides on an operation whose item fits into what is left of the answer. Refused within the transaction,
+    /// so that what cannot be answered is not written either.
     fn decide(
+        &self,
+        transaction: &mut Transaction<'_>,
+        operation: &BatchOperation,
+        key: &PartitionKey,
+        room: &mut usize,
+    ) -> OperationResult {
+        let written = self.decide_freely(transaction, operation, key)?;
+        let answered = match written.outcome {
+            Outcome::Deleted => 0,
+            Outcome::Created | Outcome::Replaced if self.minimal => 0,
+            Outcome::Created | Outcome::Replaced | Outcome::Read => written.item.size(),
+        };
+        *room = room.checked_sub(answered).ok_or_else(ServiceError::batch_response_too_large)?;
+        Ok(written)
+    }
+
+    fn decide_freely(
         &self,
         transaction: &mut Transaction<'_>,
         operation: &BatchOperation,
@@ -214,7 +253,7 @@ impl Batch<'_> {
         if self.request.typed().is_batch_atomic()? {
             self.account.spend(partition, self.request.now, charge);
         }
-        if self.request.typed().prefers_minimal()? {
+        if self.minimal {
             self.drop_written_bodies(&mut results);
         }
         let body = serde_json::to_vec(&results).unwrap_or_default();

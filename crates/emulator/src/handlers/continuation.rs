@@ -93,7 +93,11 @@ pub(super) struct Continuation {
     /// The item to go on after, or at.
     #[serde(rename = "p", default, skip_serializing_if = "Option::is_none")]
     pub(super) ordinal: Option<u64>,
-    /// Rows of that item, or of the whole result where it was buffered first, already returned.
+    /// Where in the rows of that item to go on, one index per source of the query; after it where there is
+    /// none.
+    #[serde(rename = "j", default, skip_serializing_if = "Vec::is_empty")]
+    pub(super) within: Vec<u64>,
+    /// Rows already returned of a result that is computed before its first row.
     #[serde(rename = "s", default, skip_serializing_if = "is_zero")]
     pub(super) returned: u64,
     /// The sort keys of that item, each an array of one value, or of none where it is undefined.
@@ -118,6 +122,7 @@ impl Continuation {
         Self {
             range: range.to_owned(),
             ordinal: None,
+            within: Vec::new(),
             returned: 0,
             keys: None,
             origin: None,
@@ -149,7 +154,7 @@ impl Continuation {
         match self.ordinal {
             None => Position::Start,
             // Some of the document's rows are still to be returned.
-            Some(ordinal) if self.returned > 0 => Position::At(ordinal),
+            Some(ordinal) if !self.within.is_empty() => Position::At(ordinal),
             Some(ordinal) => Position::After(ordinal),
         }
     }
@@ -167,6 +172,7 @@ mod tests {
         let position = Continuation {
             range: "3".to_owned(),
             ordinal: Some(9),
+            within: vec![0, 7],
             returned: 2,
             keys: Some(vec![vec![Value::Null], vec![]]),
             origin: Some(Box::new(Continuation::start_of("1"))),

@@ -9,7 +9,7 @@ use sidereal_protocol::{
 };
 use sidereal_query::Condition;
 
-use super::parsed_query::evaluation_context;
+use super::parsed_query::condition_context;
 use crate::charge;
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
@@ -195,7 +195,7 @@ pub(super) fn patch_item(
         }
         None => None,
     };
-    let context = evaluation_context(now);
+    let context = condition_context(now);
     let patch = PatchOf {
         operations: &body.operations,
         condition: condition.as_ref(),

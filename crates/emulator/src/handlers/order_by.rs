@@ -38,9 +38,10 @@ struct Keyed<'a> {
 impl SortOrder {
     /// The order of a query, if nothing but the order keeps its rows from following their documents.
     pub(super) fn of(query: &ParsedQuery) -> Result<Option<Self>> {
-        // A query whose rows come document by document once the sorting is left out.
+        // A query whose rows come document by document once the sorting is left out; a window counts them.
         let mut unsorted = query.tree.clone();
         let sorted = unsorted.order_by.take().is_some();
+        (unsorted.select.top, unsorted.window) = (None, None);
         if !sorted || !unsorted.is_servable_across_partitions() {
             return Ok(None);
         }
@@ -67,15 +68,9 @@ impl SortOrder {
         rows.drain(start..).map(|row| row.item).collect()
     }
 
-    /// Where a page ended: after a document, or within its rows.
-    pub(super) fn continuation_at(
-        &self,
-        item: &Item,
-        returned: u64,
-        from: &Continuation,
-    ) -> Continuation {
-        let keys = self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect();
-        Continuation { ordinal: Some(item.ordinal), returned, keys: Some(keys), ..from.clone() }
+    /// The sort keys of an item as a continuation has them.
+    pub(super) fn keys_to_json(&self, item: &Item) -> Vec<Vec<Value>> {
+        self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect()
     }
 
     fn is_before(&self, row: &Keyed<'_>, boundary: &Boundary) -> bool {
@@ -125,7 +120,7 @@ impl Boundary {
         Some(Self {
             keys: keys.iter().map(|key| key.first().cloned()).collect(),
             ordinal: continuation.ordinal,
-            exclude: continuation.returned == 0,
+            exclude: continuation.within.is_empty(),
         })
     }
 

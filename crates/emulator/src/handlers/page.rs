@@ -1,62 +1,83 @@
 //! A page of a query or feed: rows are added until it is full in number or in bytes.
 
 use bytes::Bytes;
-use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, Rid};
+use sidereal_query::Row;
 
 use crate::reply::Reply;
+use crate::store::Item;
 
 /// Rows of a page where the client names no number: the service's default.
 const DEFAULT_ROWS: usize = 100;
 /// The most bytes of a page, as on the service; one row that is larger makes a page of its own.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
 
-/// A page under construction. Rows are kept as text: what is counted is what is sent.
+/// A page under construction. Rows are written as text at once: what is counted is what is sent.
 #[derive(Debug)]
 pub(super) struct Page {
-    rows: Vec<String>,
-    bytes: usize,
+    /// The rows, separated by commas.
+    text: Vec<u8>,
+    rows: usize,
     max_rows: usize,
 }
 
 impl Page {
     pub(super) fn new(max_rows: Option<usize>) -> Self {
-        Self { rows: Vec::new(), bytes: 0, max_rows: max_rows.unwrap_or(DEFAULT_ROWS) }
+        Self { text: Vec::new(), rows: 0, max_rows: max_rows.unwrap_or(DEFAULT_ROWS) }
     }
 
-    /// Adds a row unless the page is full; returns whether it did.
-    pub(super) fn push(&mut self, row: &Value) -> bool {
-        if self.rows.len() >= self.max_rows {
+    /// Adds an item as it is stored, unless the page is full; returns whether it did.
+    pub(super) fn push_item(&mut self, item: &Item) -> bool {
+        self.push(|text| text.extend_from_slice(&item.text))
+    }
+
+    /// Adds a row that was made from an item, unless the page is full; returns whether it did.
+    pub(super) fn push_row(&mut self, row: &Row<'_>, item: Option<&Item>) -> bool {
+        match item.filter(|_| row.is_document()) {
+            // The stored text is copied rather than written anew from the value.
+            Some(item) => self.push_item(item),
+            None => self.push(|text| {
+                let _ = serde_json::to_writer(text, row); // Neither a row nor memory can fail to be written.
+            }),
+        }
+    }
+
+    fn push(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> bool {
+        if self.is_full() {
             return false;
         }
-        let text = row.to_string();
+        let before = self.text.len();
+        if self.rows > 0 {
+            self.text.push(b',');
+        }
+        write(&mut self.text);
         // Never refused on an empty page: a row larger than the bound would stop the feed for ever.
-        if !self.rows.is_empty() && self.bytes + text.len() > MAX_BYTES {
+        if self.rows > 0 && self.text.len() > MAX_BYTES {
+            self.text.truncate(before);
             return false;
         }
-        self.bytes += text.len();
-        self.rows.push(text);
+        self.rows += 1;
         true
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.rows.len() >= self.max_rows || self.bytes >= MAX_BYTES
+        self.rows >= self.max_rows || self.text.len() >= MAX_BYTES
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.bytes
+        self.text.len()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.rows.len()
+        self.rows
     }
 
     pub(super) fn into_reply(self, container: Rid) -> Reply {
-        let rows = self.rows.join(",");
-        let count = self.rows.len();
-        let body =
-            format!("{{\"_rid\":\"{container}\",\"Documents\":[{rows}],\"_count\":{count}}}");
-        Reply::bytes(CosmosStatus::OK, Bytes::from(body)).with(headers::ITEM_COUNT, count)
+        let Self { text, rows, .. } = self;
+        let head = format!("{{\"_rid\":\"{container}\",\"Documents\":[");
+        let tail = format!("],\"_count\":{rows}}}");
+        let body = [head.as_bytes(), &text, tail.as_bytes()].concat();
+        Reply::bytes(CosmosStatus::OK, Bytes::from(body)).with(headers::ITEM_COUNT, rows)
     }
 }

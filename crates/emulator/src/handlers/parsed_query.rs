@@ -10,7 +10,7 @@ use sidereal_protocol::{
 };
 use sidereal_query::tree::Direction;
 use sidereal_query::{
-    Context, Features, Parameters, PlanError, Program, Query, QueryError, parse, plan,
+    Context, Features, Limits, Parameters, PlanError, Program, Query, QueryError, parse, plan,
     plan_within_partition,
 };
 
@@ -38,6 +38,12 @@ impl ParsedQuery {
     /// Compiles the query.
     pub(super) fn compile(&self) -> Result<Program> {
         Program::new(&self.tree, &self.parameters).map_err(|error| query_refused(&error.into()))
+    }
+
+    /// Compiles the query without its ORDER BY: its documents come sorted.
+    pub(super) fn compile_unsorted(&self) -> Result<Program> {
+        let unsorted = Query { order_by: None, ..self.tree.clone() };
+        Program::new(&unsorted, &self.parameters).map_err(|error| query_refused(&error.into()))
     }
 
     /// Plans the query over all partitions of a container.
@@ -75,6 +81,16 @@ impl ParsedQuery {
 /// A plan as clients read it.
 pub(super) fn plan_to_json(plan: &PartitionedQueryExecutionInfo) -> Result<Value> {
     serde_json::to_value(plan).map_err(|error| ServiceError::bad_request(error.to_string()))
+}
+
+/// Steps of the condition of a patch. It is evaluated under the lock that writes of the partition wait for, so
+/// it gets milliseconds.
+const CONDITION_STEPS: u64 = 200_000;
+
+/// What the condition of a patch is evaluated with.
+pub(super) fn condition_context(now: Timestamp) -> Context {
+    let limits = Limits { max_steps_per_row: CONDITION_STEPS, ..Limits::DEFAULT };
+    evaluation_context(now).with_limits(limits)
 }
 
 /// The time and the seed of randomness that a request's expressions are evaluated with.

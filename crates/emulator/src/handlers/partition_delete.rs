@@ -9,7 +9,7 @@ use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
-use crate::store::{Decided, ItemName, Position, WriteCondition};
+use crate::store::{Decided, ItemName, WriteCondition};
 
 /// `POST …/operations/partitionkeydelete`.
 ///
@@ -29,8 +29,8 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     let effective_key = effective_key_of(&definition, &key)?;
     let Decided { decision, partition, progress } =
         container.transact(&effective_key, &definition, &context, |transaction| {
-            let items = slice.items(transaction.replica(), Position::Start, request.now.seconds());
-            let names: Vec<ItemName> = items.map(|item| item.name()).collect();
+            let items = slice.items(transaction.replica(), request.now.seconds());
+            let names: Vec<ItemName> = items.iter().map(|item| item.name()).collect();
             let unconditional = WriteCondition::default();
             names.iter().try_for_each(|name| transaction.delete(name, &unconditional).map(drop))
         });

@@ -88,18 +88,16 @@ impl Slice {
         Self { partition, window: None, key: None }
     }
 
-    /// The items of the slice from `position` on, in the order of their RIDs.
-    pub(super) fn items<'a>(
-        &'a self,
-        replica: &'a Replica,
-        position: Position,
-        now_seconds: u64,
-    ) -> Box<dyn Iterator<Item = Arc<Item>> + 'a> {
-        let alive = move |item: &Arc<Item>| !item.is_expired(now_seconds) && self.has_key_of(item);
+    /// Every item of the slice, in the order of their RIDs.
+    pub(super) fn items(&self, replica: &Replica, now_seconds: u64) -> Vec<Arc<Item>> {
+        let wanted = |item: &&Arc<Item>| !item.is_expired(now_seconds) && self.contains(item);
         match &self.window {
-            // The whole partition: its own index by ordinal serves the order without sorting.
-            None => Box::new(replica.in_order(position).filter(move |item| alive(item)).cloned()),
-            Some(window) => Box::new(replica.within(window, position).into_iter().filter(alive)),
+            None => replica.in_order(Position::Start).filter(wanted).cloned().collect(),
+            Some(window) => {
+                let ordinals = replica.ordinals_within(window, Position::Start).into_iter();
+                let items = ordinals.filter_map(|ordinal| replica.by_ordinal(ordinal));
+                items.filter(wanted).cloned().collect()
+            }
         }
     }
 
@@ -109,7 +107,12 @@ impl Slice {
             && self.has_key_of(item)
     }
 
-    fn has_key_of(&self, item: &Item) -> bool {
+    /// The part of the partition's key space; all of it where there is none.
+    pub(super) fn window(&self) -> Option<&EffectivePartitionKeyRange> {
+        self.window.as_ref()
+    }
+
+    pub(super) fn has_key_of(&self, item: &Item) -> bool {
         self.key.as_ref().is_none_or(|key| item.key == *key)
     }
 }

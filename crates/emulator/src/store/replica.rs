@@ -195,12 +195,12 @@ impl Replica {
         self.items.range((lower, Bound::Unbounded)).map(|(_, item)| item)
     }
 
-    /// The items whose keys fall into `window`, from `position` on, in the order of their ordinals.
-    pub(crate) fn within(
+    /// The ordinals of the items whose keys fall into `window`, from `position` on, in order.
+    pub(crate) fn ordinals_within(
         &self,
         window: &EffectivePartitionKeyRange,
         position: Position,
-    ) -> Vec<Arc<Item>> {
+    ) -> Vec<u64> {
         let by_effective_key =
             self.by_effective_key.range(window.min().clone()..window.max().clone());
         let ids = by_effective_key.flat_map(|(_, ids)| ids.values());
@@ -214,7 +214,7 @@ impl Replica {
             .collect();
         // Effective keys are hashes, so their order is not that of the ordinals.
         ordinals.sort_unstable();
-        ordinals.iter().filter_map(|ordinal| self.items.get(ordinal)).cloned().collect()
+        ordinals
     }
 
     /// The items last written after `lsn`, in the order of their entries.

@@ -8,6 +8,7 @@
 mod admin;
 mod advertising;
 mod answers;
+mod attacks;
 mod authorization;
 mod batches;
 mod change_feed;

@@ -73,6 +73,8 @@ impl CosmosStatus {
     pub const PATCH_CONDITION_NOT_MET: Self = Self::with_sub_status(412, 1110);
     /// 413.
     pub const PAYLOAD_TOO_LARGE: Self = Self::new(413);
+    /// 413/3402: the items of a batch's response are too large.
+    pub const BATCH_RESPONSE_SIZE_EXCEEDED: Self = Self::with_sub_status(413, 3402);
     /// 424: another operation of the batch failed.
     pub const FAILED_DEPENDENCY: Self = Self::new(424);
     /// 429/3200: out of request units.

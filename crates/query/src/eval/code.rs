@@ -127,4 +127,12 @@ impl Block {
     pub(crate) fn streams(&self) -> bool {
         self.grouping.is_none() && self.order.is_empty()
     }
+
+    /// Whether one document can give several rows.
+    pub(crate) fn has_loops(&self) -> bool {
+        let single = |source: &SourceCode| {
+            !source.elements && matches!(source.collection, CollectionCode::Value(_))
+        };
+        !self.sources.iter().all(single)
+    }
 }

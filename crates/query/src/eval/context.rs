@@ -1,8 +1,9 @@
-//! The environment of an evaluation: time, source of randomness, limits.
+//! The environment of an evaluation: time, source of randomness, limits, and who may end it early.
 
+use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::error::EvalError;
 use crate::limits::Limits;
 
 /// The environment of one execution of a query.
@@ -15,13 +16,35 @@ pub struct Context {
     /// Atomic only so that a run may move between threads.
     random: AtomicU64,
     limits: Limits,
+    watch: Option<Watch>,
+}
+
+/// Whether an evaluation should go on; asked every so many steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Signal {
+    /// It should.
+    Continue,
+    /// It should pause at the next row, if its rows stream: its time is over.
+    Pause,
+    /// It should end at once: nobody waits for the result.
+    Cancel,
+}
+
+/// What is asked whether an evaluation should go on.
+#[derive(Clone)]
+struct Watch(Arc<dyn Fn() -> Signal + Send + Sync>);
+
+impl fmt::Debug for Watch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Watch")
+    }
 }
 
 impl Context {
     /// A context at `now_ticks`, counted in 100-nanosecond steps from the Unix epoch, with random
     /// numbers from `seed`.
     pub fn new(now_ticks: i64, seed: u64) -> Self {
-        Self { now_ticks, random: AtomicU64::new(seed), limits: Limits::DEFAULT }
+        Self { now_ticks, random: AtomicU64::new(seed), limits: Limits::DEFAULT, watch: None }
     }
 
     /// The same context with other limits.
@@ -29,6 +52,18 @@ impl Context {
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
+    }
+
+    /// The same context, with someone to ask every so many steps whether to go on: a clock, or a flag that
+    /// another thread sets.
+    #[must_use]
+    pub fn watched_by(mut self, watch: impl Fn() -> Signal + Send + Sync + 'static) -> Self {
+        self.watch = Some(Watch(Arc::new(watch)));
+        self
+    }
+
+    pub(super) fn signal(&self) -> Signal {
+        self.watch.as_ref().map_or(Signal::Continue, |Watch(watch)| watch())
     }
 
     /// The limits in force.
@@ -51,59 +86,5 @@ impl Context {
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         let bits = (mixed ^ (mixed >> 31)) >> 11;
         bits as f64 / (1_u64 << 53) as f64
-    }
-}
-
-/// The context together with the work done so far for the current document.
-#[derive(Debug)]
-pub(crate) struct Meter<'c> {
-    context: &'c Context,
-    steps: u64,
-}
-
-impl<'c> Meter<'c> {
-    pub(crate) fn new(context: &'c Context) -> Self {
-        Self { context, steps: 0 }
-    }
-
-    pub(crate) fn context(&self) -> &'c Context {
-        self.context
-    }
-
-    /// Counts one unit of work.
-    pub(crate) fn step(&mut self) -> Result<(), EvalError> {
-        self.spend(1)
-    }
-
-    /// Counts reading or writing this many bytes.
-    pub(crate) fn touch(&mut self, bytes: usize) -> Result<(), EvalError> {
-        /// Bytes handled in about the time of evaluating one node.
-        const BYTES_PER_STEP: u64 = 64;
-        self.spend(bytes as u64 / BYTES_PER_STEP)
-    }
-
-    /// Refuses a value that is too large before it is built, and counts building it.
-    pub(crate) fn build(&mut self, function: &'static str, size: usize) -> Result<(), EvalError> {
-        self.fits(function, size)?;
-        self.touch(size)
-    }
-
-    /// Refuses a value that is too large.
-    pub(crate) fn fits(&self, function: &'static str, size: usize) -> Result<(), EvalError> {
-        let limit = self.context.limits.max_value_size;
-        match size > limit {
-            true => Err(EvalError::ValueTooLarge { function, limit }),
-            false => Ok(()),
-        }
-    }
-
-    /// Counts units of work.
-    pub(crate) fn spend(&mut self, steps: u64) -> Result<(), EvalError> {
-        self.steps = self.steps.saturating_add(steps);
-        let limit = self.context.limits.max_steps_per_document;
-        if self.steps > limit {
-            return Err(EvalError::TooManySteps(limit));
-        }
-        Ok(())
     }
 }

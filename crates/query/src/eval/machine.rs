@@ -9,8 +9,9 @@ use std::cmp::Ordering;
 
 use serde_json::{Map, Value};
 
-use super::code::{Block, Code, CollectionCode, DOCUMENT, Matcher, SourceCode, StepCode};
-use super::context::{Context, Meter};
+use super::code::{Block, Code, DOCUMENT, Matcher, StepCode};
+use super::join::Loops;
+use super::meter::Meter;
 use super::operators;
 use super::pattern::{self, Pattern};
 use super::row_pipeline::RowPipeline;
@@ -26,19 +27,35 @@ pub(crate) type Evaluated<T> = Result<T, EvalError>;
 /// a join can ask for many matches of one document.
 const BACKTRACKING_COST: u64 = 2_000;
 
-/// Whether the consumer of rows wants more: early termination.
+/// Whether there are more rows to come: early termination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// There may be more rows to come.
     More,
     /// Nothing that follows can change the result.
     Enough,
+    /// The run stopped within the rows of a document: its consumer wants no more for now, or its steps are
+    /// spent. It resumes at [`Run::position`](crate::Run::position).
+    Paused,
+}
+
+/// What the consumer of rows did with one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Taken {
+    /// It took the row and wants more.
+    More,
+    /// It took the row and wants no more for now.
+    Last,
+    /// It did not take the row, which is the first one when the run is resumed.
+    Refused,
 }
 
 /// An evaluation against one document.
 pub(crate) struct Machine<'a> {
     pub(crate) meter: Meter<'a>,
-    frame: Vec<Datum<'a>>,
+    /// The loops of the outermost query; none where nobody resumes.
+    pub(super) loops: Option<Loops>,
+    pub(super) frame: Vec<Datum<'a>>,
     group: Option<GroupRow>,
 }
 
@@ -51,113 +68,38 @@ pub(crate) struct GroupRow {
 
 impl<'a> Machine<'a> {
     /// A machine with a frame of `slots` values, the first of them the document.
-    pub(crate) fn new(context: &'a Context, slots: usize, document: Datum<'a>) -> Self {
+    pub(crate) fn new(meter: Meter<'a>, slots: usize, document: Datum<'a>) -> Self {
         let mut frame = Vec::with_capacity(slots);
         frame.push(document);
         frame.resize(slots.max(DOCUMENT + 1), Datum::Undefined);
-        Self { meter: Meter::new(context), frame, group: None }
-    }
-
-    /// Calls `row` for each row the block's sources and filter give.
-    pub(crate) fn each_row(
-        &mut self,
-        block: &'a Block,
-        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
-    ) -> Evaluated<Flow> {
-        self.join(block, &block.sources, row)
-    }
-
-    fn join(
-        &mut self,
-        block: &'a Block,
-        sources: &'a [SourceCode],
-        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
-    ) -> Evaluated<Flow> {
-        self.meter.step()?;
-        let Some((source, rest)) = sources.split_first() else {
-            return match &block.filter {
-                Some(filter) if !self.is_true(filter)? => Ok(Flow::More),
-                _ => row(self),
-            };
-        };
-        match &source.collection {
-            CollectionCode::Value(code) => {
-                let value = self.eval(code)?;
-                self.bind(block, source, rest, value, row)
-            }
-            CollectionCode::Block(inner) => {
-                for value in self.rows_of(inner, None)? {
-                    if self.bind(block, source, rest, value, row)? == Flow::Enough {
-                        return Ok(Flow::Enough);
-                    }
-                }
-                Ok(Flow::More)
-            }
-        }
-    }
-
-    /// Nested-loop join: continues with the value, or with each of its elements, in the slot of `source`.
-    fn bind(
-        &mut self,
-        block: &'a Block,
-        source: &SourceCode,
-        rest: &'a [SourceCode],
-        value: Datum<'a>,
-        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
-    ) -> Evaluated<Flow> {
-        match value {
-            Datum::Undefined => Ok(Flow::More),
-            value if !source.elements => {
-                self.frame[source.slot] = value;
-                self.join(block, rest, row)
-            }
-            Datum::Array(items) => self.join_elements(block, source, rest, items, row),
-            _ => Ok(Flow::More),
-        }
-    }
-
-    fn join_elements(
-        &mut self,
-        block: &'a Block,
-        source: &SourceCode,
-        rest: &'a [SourceCode],
-        items: Cow<'a, [Value]>,
-        row: &mut dyn FnMut(&mut Self) -> Evaluated<Flow>,
-    ) -> Evaluated<Flow> {
-        let mut bind = |machine: &mut Self, item| {
-            machine.frame[source.slot] = item;
-            machine.join(block, rest, row)
-        };
-        match items {
-            Cow::Borrowed(items) => {
-                for item in items {
-                    if bind(self, Datum::of(item))? == Flow::Enough {
-                        return Ok(Flow::Enough);
-                    }
-                }
-            }
-            Cow::Owned(items) => {
-                for item in items {
-                    if bind(self, Datum::owned(item))? == Flow::Enough {
-                        return Ok(Flow::Enough);
-                    }
-                }
-            }
-        }
-        Ok(Flow::More)
+        Self { meter, loops: None, frame, group: None }
     }
 
     /// Runs a sub-query, stopping after `most` rows if that is all that is asked.
-    fn rows_of(&mut self, block: &'a Block, most: Option<usize>) -> Evaluated<Vec<Datum<'a>>> {
+    pub(super) fn rows_of(
+        &mut self,
+        block: &'a Block,
+        most: Option<usize>,
+    ) -> Evaluated<Vec<Datum<'a>>> {
         let mut pipeline = RowPipeline::new(block);
         let group = self.group.take();
+        // Positions are those of the outermost query.
+        let loops = self.loops.take();
+        let (mut rows, mut bytes) = (Vec::new(), 0);
+        let most = most.filter(|_| block.streams());
+        let mut hold = |meter: &Meter<'_>, row: Datum<'a>| {
+            bytes += row.held_size();
+            rows.push(row);
+            meter.holds(rows.len(), bytes)?;
+            let enough = most.is_some_and(|most| rows.len() >= most);
+            Ok(if enough { Taken::Last } else { Taken::More })
+        };
         self.each_row(block, &mut |machine| {
-            let flow = pipeline.row(machine, block, std::convert::identity)?;
-            let enough = block.streams() && most.is_some_and(|most| pipeline.ready() >= most);
-            Ok(if enough { Flow::Enough } else { flow })
+            pipeline.row(machine, block, std::convert::identity, &mut hold)
         })?;
-        let rows = pipeline.finish(self, block, std::convert::identity)?;
+        pipeline.finish(self, block, std::convert::identity, &mut hold)?;
         self.group = group;
+        self.loops = loops;
         Ok(rows)
     }
 

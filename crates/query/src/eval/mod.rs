@@ -10,21 +10,29 @@ mod compile;
 mod condition;
 mod context;
 mod expressions;
+mod join;
 mod machine;
+mod meter;
 mod operators;
 mod pattern;
+#[cfg(test)]
+mod pause_tests;
 mod program;
+mod row;
 mod row_pipeline;
+mod run;
 #[cfg(test)]
 mod tests;
 
 pub use compile::Parameters;
 pub use condition::Condition;
-pub use context::Context;
-pub use machine::Flow;
-pub use program::{Counters, Program, Progress, Run, Shape};
+pub use context::{Context, Signal};
+pub use machine::{Flow, Taken};
+pub use program::{Counters, Program, Progress, Shape};
+pub use row::Row;
+pub use run::Run;
 
 pub(crate) use analysis::{has_aggregate, member_names, mentions_aggregate};
 pub(crate) use compile::count;
-pub(crate) use context::Meter;
 pub(crate) use machine::contains;
+pub(crate) use meter::Meter;

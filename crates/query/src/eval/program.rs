@@ -6,7 +6,8 @@ use super::code::{Block, RowWindow};
 use super::compile::{self, Names, Parameters};
 use super::context::Context;
 use super::machine::{Flow, Machine};
-use super::row_pipeline::RowPipeline;
+use super::meter::Meter;
+use super::run::Run;
 use crate::error::{CompileError, EvalError};
 use crate::tree::{Collection, Query, Source};
 use crate::value::Datum;
@@ -17,10 +18,10 @@ use crate::value::Datum;
 #[derive(Debug)]
 pub struct Program {
     /// The query in `FROM (…)` whose rows this one reads in place of documents.
-    inner: Option<Box<Program>>,
-    block: Block,
-    slots: usize,
-    reads_documents: bool,
+    pub(super) inner: Option<Box<Program>>,
+    pub(super) block: Block,
+    pub(super) slots: usize,
+    pub(super) reads_documents: bool,
 }
 
 /// The state that a run carries from one document to the next.
@@ -107,15 +108,14 @@ impl Program {
         }
     }
 
+    /// The number of sources: the length of a whole [`position`](Run::position).
+    pub(super) fn depth(&self) -> usize {
+        self.inner.as_ref().map_or(0, |inner| inner.depth()) + self.block.sources.len()
+    }
+
     /// Starts a run.
     pub fn start<'p>(&'p self, context: &'p Context) -> Run<'p> {
-        Run {
-            program: self,
-            context,
-            inner: self.inner.as_ref().map(|inner| Box::new(inner.start(context))),
-            pipeline: RowPipeline::new(&self.block),
-            counters: Counters::default(),
-        }
+        Run::new(self, context, self.shape() != Shape::Buffering)
     }
 
     /// Runs over all the documents of a partition, in RID order.
@@ -144,117 +144,9 @@ impl Program {
         if self.inner.is_some() {
             return self.run([document], context).map(|rows| !rows.is_empty());
         }
-        let mut machine = Machine::new(context, self.slots, Datum::of(document));
+        let mut machine = Machine::new(Meter::new(context), self.slots, Datum::of(document));
         let flow = machine.each_row(&self.block, &mut |_| Ok(Flow::Enough))?;
         Ok(flow == Flow::Enough)
-    }
-}
-
-/// One execution of a [`Program`]: documents in, rows out.
-#[derive(Debug)]
-pub struct Run<'p> {
-    program: &'p Program,
-    context: &'p Context,
-    inner: Option<Box<Run<'p>>>,
-    pipeline: RowPipeline<'static>,
-    counters: Counters,
-}
-
-impl Run<'_> {
-    /// Reads the next document, appending the rows that are ready.
-    ///
-    /// [`Flow::Enough`] means that no later document can add a row. [`finish`](Self::finish) is
-    /// due in any case.
-    ///
-    /// # Errors
-    ///
-    /// If a limit of the context is passed.
-    pub fn feed(&mut self, document: &Value, rows: &mut Vec<Value>) -> Result<Flow, EvalError> {
-        if !self.program.reads_documents() {
-            return Ok(Flow::Enough);
-        }
-        self.counters.documents_loaded += 1;
-        let Some(inner) = &mut self.inner else { return self.read(document, rows) };
-        let mut between = Vec::new();
-        let flow = inner.feed(document, &mut between)?;
-        self.counters.documents_matched = inner.counters.documents_matched;
-        let own = self.read_all(&between, rows)?;
-        Ok(if own == Flow::Enough { own } else { flow })
-    }
-
-    /// Appends the rows of blocking operators, which need every document first.
-    ///
-    /// # Errors
-    ///
-    /// If a limit of the context is passed.
-    pub fn finish(&mut self, rows: &mut Vec<Value>) -> Result<(), EvalError> {
-        if let Some(mut inner) = self.inner.take() {
-            let mut between = Vec::new();
-            inner.finish(&mut between)?;
-            self.read_all(&between, rows)?;
-        } else if !self.program.reads_documents {
-            self.read(&Value::Null, rows)?;
-        }
-        let program = self.program;
-        let mut machine = Machine::new(self.context, program.slots, Datum::Undefined);
-        let last = self.pipeline.finish(&mut machine, &program.block, Datum::into_owned)?;
-        self.give(last, rows);
-        Ok(())
-    }
-
-    /// How far a run of [`Shape::Counting`] has come.
-    pub fn progress(&self) -> Progress {
-        let RowWindow { skip, take } = self.pipeline.window();
-        Progress { skip, take }
-    }
-
-    /// Continues where an earlier run left off.
-    #[must_use]
-    pub fn resumed_at(mut self, progress: Progress) -> Self {
-        self.pipeline.set_window(RowWindow { skip: progress.skip, take: progress.take });
-        self
-    }
-
-    /// What the run has done so far.
-    pub fn counters(&self) -> Counters {
-        self.counters
-    }
-
-    fn read_all(&mut self, inputs: &[Value], rows: &mut Vec<Value>) -> Result<Flow, EvalError> {
-        for input in inputs {
-            if self.read(input, rows)? == Flow::Enough {
-                return Ok(Flow::Enough);
-            }
-        }
-        Ok(Flow::More)
-    }
-
-    fn read(&mut self, document: &Value, rows: &mut Vec<Value>) -> Result<Flow, EvalError> {
-        if self.pipeline.window().take == Some(0) {
-            return Ok(Flow::Enough);
-        }
-        let program = self.program;
-        let mut machine = Machine::new(self.context, program.slots, Datum::of(document));
-        self.pipeline.next_document();
-        let pipeline = &mut self.pipeline;
-        let mut matched = false;
-        let flow = machine.each_row(&program.block, &mut |machine| {
-            matched = true;
-            pipeline.row(machine, &program.block, Datum::into_owned)
-        })?;
-        if self.inner.is_none() {
-            self.counters.documents_matched += u64::from(matched);
-        }
-        if program.block.streams() {
-            let ready: Vec<_> = self.pipeline.drain().collect();
-            self.give(ready, rows);
-        }
-        Ok(flow)
-    }
-
-    fn give(&mut self, ready: Vec<Datum<'static>>, rows: &mut Vec<Value>) {
-        self.counters.rows += ready.len() as u64;
-        rows.extend(ready.into_iter().filter_map(Datum::into_value));
     }
 }
 

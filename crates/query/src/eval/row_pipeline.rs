@@ -8,22 +8,28 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use super::code::{Block, Grouping, ProjectionCode, RowWindow};
-use super::machine::{Evaluated, Flow, GroupRow, Machine};
+use super::machine::{Evaluated, Flow, GroupRow, Machine, Taken};
+use super::meter::Meter;
 use crate::aggregate::{self, Accumulator};
-use crate::error::EvalError;
 use crate::order::{compare_views, write_identity};
 use crate::tree::Direction;
 use crate::value::Datum;
 
-/// The row pipeline of one query: rows in, results out.
+/// Where the rows of a pipeline go.
+pub(crate) type Out<'o, 'a> = &'o mut dyn FnMut(&Meter<'_>, Datum<'a>) -> Evaluated<Taken>;
+
+/// The row pipeline of one query: rows in, results out. Rows that stream go out at once.
 #[derive(Debug)]
 pub(crate) struct RowPipeline<'d> {
     groups: HashMap<Vec<u8>, usize>,
     group_list: Vec<Group>,
+    /// Rows that wait to be sorted.
     rows: Vec<Row<'d>>,
     seen: HashSet<Vec<u8>>,
     window: RowWindow,
     documents: u64,
+    /// What the rows, groups and keys that are held take, roughly.
+    held_bytes: usize,
 }
 
 #[derive(Debug)]
@@ -37,6 +43,7 @@ struct Row<'d> {
     keys: Vec<Datum<'d>>,
     document: u64,
     value: Datum<'d>,
+    held_bytes: usize,
 }
 
 impl<'d> RowPipeline<'d> {
@@ -48,6 +55,7 @@ impl<'d> RowPipeline<'d> {
             seen: HashSet::new(),
             window: block.window,
             documents: 0,
+            held_bytes: 0,
         }
     }
 
@@ -66,22 +74,13 @@ impl<'d> RowPipeline<'d> {
         self.documents += 1;
     }
 
-    /// How many rows are ready, if the query streams.
-    pub(crate) fn ready(&self) -> usize {
-        self.rows.len()
-    }
-
-    /// Takes the rows that are ready, if the query streams.
-    pub(crate) fn drain(&mut self) -> impl Iterator<Item = Datum<'d>> {
-        self.rows.drain(..).map(|row| row.value)
-    }
-
     /// Takes in the row that is in the machine's frame.
     pub(crate) fn row<'a>(
         &mut self,
         machine: &mut Machine<'a>,
         block: &'a Block,
         keep: fn(Datum<'a>) -> Datum<'d>,
+        out: Out<'_, 'a>,
     ) -> Evaluated<Flow> {
         if let Some(grouping) = &block.grouping {
             self.group(machine, grouping)?;
@@ -89,11 +88,12 @@ impl<'d> RowPipeline<'d> {
         }
         let Some(value) = project(machine, &block.projection)? else { return Ok(Flow::More) };
         if block.order.is_empty() {
-            return self.pass(machine, block, keep(value));
+            return self.pass(machine, block, value, out);
         }
         let keys = block.order.iter().map(|(code, _)| machine.eval(code).map(keep));
         let keys = keys.collect::<Evaluated<_>>()?;
-        self.hold(machine, Row { keys, document: self.documents, value: keep(value) })?;
+        let row = Row { keys, document: self.documents, value: keep(value), held_bytes: 0 };
+        self.hold(machine, row)?;
         self.forget_losers(block);
         Ok(Flow::More)
     }
@@ -106,7 +106,9 @@ impl<'d> RowPipeline<'d> {
         let wanted = usize::try_from(self.window.skip.saturating_add(take)).unwrap_or(usize::MAX);
         if self.rows.len() / 2 >= wanted.max(SLACK) {
             self.rows.sort_by(|left, right| compare_rows(&block.order, left, right));
+            let lost: usize = self.rows[wanted..].iter().map(|row| row.held_bytes).sum();
             self.rows.truncate(wanted);
+            self.held_bytes -= lost;
         }
     }
 
@@ -116,19 +118,36 @@ impl<'d> RowPipeline<'d> {
         machine: &mut Machine<'a>,
         block: &'a Block,
         keep: fn(Datum<'a>) -> Datum<'d>,
-    ) -> Evaluated<Vec<Datum<'d>>> {
+        out: Out<'_, 'a>,
+    ) -> Evaluated<Flow>
+    where
+        'd: 'a,
+    {
         if let Some(grouping) = &block.grouping {
-            self.finish_groups(machine, block, grouping, keep)?;
-        } else if !block.order.is_empty() {
-            let mut rows = std::mem::take(&mut self.rows);
-            rows.sort_by(|left, right| compare_rows(&block.order, left, right));
-            for row in rows {
-                if self.pass(machine, block, row.value)? == Flow::Enough {
-                    break;
-                }
+            return self.finish_groups(machine, block, grouping, keep, out);
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.sort_by(|left, right| compare_rows(&block.order, left, right));
+        self.pass_all(machine, block, rows, out)
+    }
+
+    fn pass_all<'a>(
+        &mut self,
+        machine: &mut Machine<'a>,
+        block: &Block,
+        rows: Vec<Row<'d>>,
+        out: Out<'_, 'a>,
+    ) -> Evaluated<Flow>
+    where
+        'd: 'a,
+    {
+        for row in rows {
+            let flow = self.pass(machine, block, row.value, out)?;
+            if flow != Flow::More {
+                return Ok(flow);
             }
         }
-        Ok(self.drain().collect())
+        Ok(Flow::More)
     }
 
     fn group<'a>(&mut self, machine: &mut Machine<'a>, grouping: &'a Grouping) -> Evaluated<()> {
@@ -139,19 +158,23 @@ impl<'d> RowPipeline<'d> {
         let at = match self.groups.get(&identity) {
             Some(at) => *at,
             None => {
-                check_rows(machine, self.group_list.len())?;
+                self.held_bytes +=
+                    2 * identity.len() + GROUP_BYTES * (1 + grouping.aggregates.len());
                 let keys = keys.into_iter().map(Datum::into_owned).collect();
                 self.group_list.push(Group { keys, accumulators: start(grouping) });
                 self.groups.insert(identity, self.group_list.len() - 1);
                 self.group_list.len() - 1
             }
         };
-        let accumulators = &mut self.group_list[at].accumulators;
-        for (accumulator, aggregate) in accumulators.iter_mut().zip(&grouping.aggregates) {
-            accumulator.add(machine.eval(&aggregate.argument)?);
+        for (index, aggregate) in grouping.aggregates.iter().enumerate() {
+            let value = machine.eval(&aggregate.argument)?;
+            let accumulator = &mut self.group_list[at].accumulators[index];
+            let before = accumulator.size();
+            accumulator.add(value);
             machine.meter.fits("an aggregate", accumulator.size())?;
+            self.held_bytes = (self.held_bytes + accumulator.size()).saturating_sub(before);
         }
-        Ok(())
+        machine.meter.holds(self.group_list.len(), self.held_bytes)
     }
 
     fn finish_groups<'a>(
@@ -160,7 +183,11 @@ impl<'d> RowPipeline<'d> {
         block: &'a Block,
         grouping: &'a Grouping,
         keep: fn(Datum<'a>) -> Datum<'d>,
-    ) -> Evaluated<()> {
+        out: Out<'_, 'a>,
+    ) -> Evaluated<Flow>
+    where
+        'd: 'a,
+    {
         let mut groups = std::mem::take(&mut self.group_list);
         if groups.is_empty() && grouping.keys.is_empty() {
             // Aggregates over no rows still have a result.
@@ -179,61 +206,76 @@ impl<'d> RowPipeline<'d> {
                 let Some(value) = project(m, &block.projection)? else { return Ok(None) };
                 let keys = block.order.iter().map(|(code, _)| m.eval(code).map(keep));
                 let keys = keys.collect::<Evaluated<_>>()?;
-                Ok(Some(Row { keys, document: ordinal as u64, value: keep(value) }))
+                let document = ordinal as u64;
+                Ok(Some(Row { keys, document, value: keep(value), held_bytes: 0 }))
             })?;
             let Some(row) = row else { continue };
             if !block.order.is_empty() {
                 rows.push(row);
-            } else if self.pass(machine, block, row.value)? == Flow::Enough {
-                return Ok(());
+                continue;
+            }
+            let flow = self.pass(machine, block, row.value, out)?;
+            if flow != Flow::More {
+                return Ok(flow);
             }
         }
         rows.sort_by(|left, right| compare_groups(&block.order, left, right));
-        for row in rows {
-            if self.pass(machine, block, row.value)? == Flow::Enough {
-                break;
-            }
-        }
-        Ok(())
+        self.pass_all(machine, block, rows, out)
     }
 
-    /// Lets a row through `DISTINCT` and the window.
-    fn pass(&mut self, machine: &Machine<'_>, block: &Block, value: Datum<'d>) -> Evaluated<Flow> {
+    /// Lets a row through `DISTINCT` and the window, and out.
+    fn pass<'a>(
+        &mut self,
+        machine: &mut Machine<'a>,
+        block: &Block,
+        value: Datum<'a>,
+        out: Out<'_, 'a>,
+    ) -> Evaluated<Flow> {
         if self.window.take == Some(0) {
             return Ok(Flow::Enough);
         }
         if block.distinct {
             let mut identity = Vec::new();
             write_identity(value.view(), &mut identity);
+            let bytes = GROUP_BYTES + identity.len();
             if !self.seen.insert(identity) {
                 return Ok(Flow::More);
             }
-            check_rows(machine, self.seen.len())?;
+            self.held_bytes += bytes;
+            machine.meter.holds(self.seen.len(), self.held_bytes)?;
         }
         if self.window.skip > 0 {
             self.window.skip -= 1;
             return Ok(Flow::More);
         }
-        self.hold(machine, Row { keys: Vec::new(), document: 0, value })?;
-        let Some(take) = &mut self.window.take else { return Ok(Flow::More) };
-        *take -= 1;
-        Ok(if *take == 0 { Flow::Enough } else { Flow::More })
+        let taken = out(&machine.meter, value)?;
+        if taken == Taken::Refused {
+            return Ok(Flow::Paused);
+        }
+        if let Some(take) = &mut self.window.take {
+            *take -= 1;
+            if *take == 0 {
+                return Ok(Flow::Enough);
+            }
+        }
+        if taken == Taken::More {
+            return Ok(Flow::More);
+        }
+        machine.row_was_taken();
+        Ok(Flow::Paused)
     }
 
     fn hold(&mut self, machine: &Machine<'_>, row: Row<'d>) -> Evaluated<()> {
-        check_rows(machine, self.rows.len())?;
-        self.rows.push(row);
-        Ok(())
+        let keys: usize = row.keys.iter().map(Datum::held_size).sum();
+        let held_bytes = keys + row.value.held_size();
+        self.held_bytes += held_bytes;
+        self.rows.push(Row { held_bytes, ..row });
+        machine.meter.holds(self.rows.len(), self.held_bytes)
     }
 }
 
-fn check_rows(machine: &Machine<'_>, rows: usize) -> Evaluated<()> {
-    let limit = machine.meter.context().limits().max_buffered_rows;
-    if rows >= limit {
-        return Err(EvalError::TooManyRows(limit));
-    }
-    Ok(())
-}
+/// What a group, an aggregate or a distinct value takes besides its own data: entries of two tables.
+const GROUP_BYTES: usize = 96;
 
 fn start(grouping: &Grouping) -> Vec<Accumulator> {
     grouping.aggregates.iter().map(|code| aggregate::start(code.kind)).collect()

@@ -722,9 +722,9 @@ fn a_join_product_stops_at_the_step_limit() {
     let text =
         "SELECT VALUE 1 FROM c JOIN d IN c.a JOIN e IN c.a JOIN f IN c.a JOIN g IN c.a WHERE false";
     let program = Program::new(&parse(text).unwrap(), &Parameters::new()).unwrap();
-    let limits = Limits { max_steps_per_document: 10_000, ..Limits::DEFAULT };
+    let limits = Limits { max_steps: 10_000, ..Limits::DEFAULT };
     let context = context().with_limits(limits);
-    assert_eq!(program.run([&document], &context).unwrap_err(), EvalError::TooManySteps(10_000));
+    assert_eq!(program.run([&document], &context).unwrap_err(), EvalError::RunTooLong(10_000));
 }
 
 #[test]

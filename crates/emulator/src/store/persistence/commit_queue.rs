@@ -6,22 +6,19 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::watch;
-
 use super::mutation::Mutation;
 use super::storage::Storage;
 
 /// What is to be committed, and how far commits have come.
 #[derive(Debug)]
 pub(crate) struct CommitQueue {
-    storage: Storage,
+    /// Held by the commit in progress; none once the account is closed.
+    storage: Mutex<Option<Storage>>,
     queued: Mutex<Vec<Vec<Mutation>>>,
     /// How many groups were queued so far: the number of the last one.
     enqueued: AtomicU64,
     /// The number of the last group that is durable.
-    committed: watch::Sender<u64>,
-    /// Held by the commit in progress.
-    committing: Mutex<()>,
+    committed: AtomicU64,
     /// Whether somebody has promised to commit what is queued.
     claimed: AtomicBool,
     failure: OnceLock<String>,
@@ -44,11 +41,10 @@ impl Durability {
 impl CommitQueue {
     pub(crate) fn new(storage: Storage) -> Self {
         Self {
-            storage,
+            storage: Mutex::new(Some(storage)),
             queued: Mutex::default(),
             enqueued: AtomicU64::new(0),
-            committed: watch::Sender::new(0),
-            committing: Mutex::default(),
+            committed: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
@@ -71,7 +67,7 @@ impl CommitQueue {
     }
 
     pub(crate) fn is_reached(&self, point: Durability) -> bool {
-        point.0 <= *self.committed.borrow()
+        point.0 <= self.committed.load(Ordering::Acquire)
     }
 
     /// Why nothing is committed any more, if a commit failed.
@@ -82,7 +78,17 @@ impl CommitQueue {
     /// Commits what is queued. On return everything is durable that was queued before the call, or the queue
     /// has failed.
     pub(crate) fn commit(&self) {
-        let _one_at_a_time = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.commit_to(&self.lock_storage());
+    }
+
+    /// Commits what is queued and closes the storage, so that another account can open it.
+    pub(crate) fn close(&self) {
+        let mut storage = self.lock_storage();
+        self.commit_to(&storage);
+        drop(storage.take());
+    }
+
+    fn commit_to(&self, storage: &Option<Storage>) {
         let (groups, last) = {
             let mut queued = self.lock_queue();
             (std::mem::take(&mut *queued), self.enqueued.load(Ordering::Acquire))
@@ -91,46 +97,33 @@ impl CommitQueue {
         if groups.is_empty() || self.failure().is_some() {
             return;
         }
-        match self.storage.commit(&groups) {
-            Ok(()) => drop(self.committed.send_replace(last)),
-            Err(error) => {
-                // Only a commit sets it, and there is one at a time.
-                let _ = self.failure.set(error.to_string());
-                // Wakes those who wait: they look at the failure.
-                self.committed.send_modify(|_| ());
-            }
+        let stored = match storage {
+            Some(storage) => storage.commit(&groups).map_err(|error| error.to_string()),
+            None => Err("the account was closed".to_owned()),
+        };
+        match stored {
+            Ok(()) => self.committed.store(last, Ordering::Release),
+            // Only a commit sets it, and there is one at a time.
+            Err(reason) => drop(self.failure.set(reason)),
         }
     }
 
     /// Promises to commit what is queued; `false` where there is nothing, or somebody else has promised.
     pub(crate) fn claim(&self) -> bool {
-        let behind = self.enqueued.load(Ordering::Acquire) > *self.committed.borrow();
+        let behind = !self.is_reached(self.now());
         behind && self.failure().is_none() && !self.claimed.swap(true, Ordering::AcqRel)
     }
 
-    /// Keeps the promise of [`claim`](Self::claim): commits until nothing is queued.
-    pub(crate) fn commit_claimed(&self) {
-        loop {
-            self.commit();
-            self.claimed.store(false, Ordering::Release);
-            // Queued after the commit took its share: whoever queued it may have seen the old promise.
-            if !self.claim() {
-                return;
-            }
-        }
+    /// Ends a promise after a commit; `true` where something was queued since that nobody else commits, and the
+    /// promise was given anew.
+    pub(crate) fn release_claim(&self) -> bool {
+        self.claimed.store(false, Ordering::Release);
+        // Whoever queued it may have seen the old promise.
+        self.claim()
     }
 
-    /// Waits until a point is durable; the error is the reason why it will not be.
-    pub(crate) async fn reached(&self, point: Durability) -> Result<(), String> {
-        let mut committed = self.committed.subscribe();
-        let reached =
-            committed.wait_for(|committed| point.0 <= *committed || self.failure().is_some());
-        // The sender lives in `self`, so it outlives the wait.
-        let _ = reached.await;
-        match self.failure() {
-            Some(reason) if !self.is_reached(point) => Err(reason.to_owned()),
-            _ => Ok(()),
-        }
+    fn lock_storage(&self) -> MutexGuard<'_, Option<Storage>> {
+        self.storage.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_queue(&self) -> MutexGuard<'_, Vec<Vec<Mutation>>> {

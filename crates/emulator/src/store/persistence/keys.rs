@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn a_prefix_covers_its_own_and_nothing_of_its_neighbours() {
         let range = Key::partition(Kind::Entry, container(), 255).prefixed();
-        let inside = |key: Key| range.contains(key.as_bytes());
+        let inside = |key: Key| range.contains(&key.0);
         assert!(inside(Key::entry(container(), 255, 0)));
         assert!(inside(Key::entry(container(), 255, u64::MAX)));
         assert!(!inside(Key::entry(container(), 254, u64::MAX)));

@@ -1,0 +1,54 @@
+//! A query ready to run on one part of one partition after the other, and the budget it runs with.
+
+use sidereal_query::{Context, Limits, Program, Shape};
+
+use super::order_by::{Boundary, SortOrder};
+use super::parsed_query::{ParsedQuery, evaluation_context};
+use crate::error::Result;
+use crate::request::ClassifiedRequest;
+
+/// The steps of a page whose rows stream: at their end it is cut, with a continuation. A second or two of work,
+/// where the service cuts at five seconds: less than clients wait, and others of the same threads wait less.
+const PAGE_STEPS: u64 = 20_000_000;
+
+/// The steps of a query that needs every document before its first row. It cannot be cut, only refused, so it
+/// gets more: enough to count the items of the largest partition that fits into memory.
+const BLOCKING_STEPS: u64 = 200_000_000;
+
+/// A query ready to run.
+pub(super) struct Execution {
+    pub(super) program: Program,
+    pub(super) context: Context,
+    /// Where rows follow their documents in an order, so that a page can resume at a value. The program then
+    /// leaves the order to whoever brings the documents.
+    pub(super) order: Option<SortOrder>,
+    /// Where the client wants the order to begin.
+    pub(super) resume: Option<Boundary>,
+}
+
+impl Execution {
+    pub(super) fn new(
+        request: &ClassifiedRequest,
+        query: &ParsedQuery,
+        program: Program,
+    ) -> Result<Self> {
+        let (program, order) = match SortOrder::of(query)? {
+            Some(order) => (query.compile_unsorted()?, Some(order)),
+            None => (program, None),
+        };
+        let blocks = program.shape() == Shape::Buffering;
+        let max_steps = if blocks { BLOCKING_STEPS } else { PAGE_STEPS };
+        let limits = Limits { max_steps, ..Limits::DEFAULT };
+        let mut context = evaluation_context(request.now).with_limits(limits);
+        if let Some(interruption) = request.interruption.clone() {
+            context = context.watched_by(move || interruption.signal());
+        }
+        let resume = query.resume_filter.as_ref().map(Boundary::of_filter).transpose()?;
+        Ok(Self { program, context, order, resume })
+    }
+
+    /// Whether rows come document by document, so that a page can end after any of them.
+    pub(super) fn streams(&self) -> bool {
+        self.program.shape() != Shape::Buffering && self.program.reads_documents()
+    }
+}

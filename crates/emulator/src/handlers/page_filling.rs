@@ -1,0 +1,211 @@
+//! Filling a page from one slice after the other: how items become rows, and where the page ends.
+//!
+//! As on the service, reading stops where the page is full. Whether there is more only the next page tells, and
+//! it may be empty. Results that are computed first, and windows that are used up, end with their last row.
+
+use std::sync::Arc;
+
+use sidereal_protocol::CosmosStatus;
+use sidereal_query::{EvalError, Flow, Run, Shape, Taken};
+
+use super::continuation::{Continuation, ContinuationToken};
+use super::execution::Execution;
+use super::order_by::{Boundary, SortOrder};
+use super::page::Page;
+use super::scan::Scan;
+use super::target::Slice;
+use crate::error::{Result, ServiceError};
+use crate::request::ClassifiedRequest;
+use crate::store::{Item, Position};
+
+/// A page being filled, and what it took.
+pub(super) struct PageFilling<'a> {
+    pub(super) request: &'a ClassifiedRequest,
+    pub(super) page: Page,
+    /// Documents that were evaluated, for the charge.
+    pub(super) evaluated: usize,
+    /// Steps that were evaluated, of all slices together.
+    steps: u64,
+    exhausted: bool,
+}
+
+impl<'a> PageFilling<'a> {
+    pub(super) fn new(request: &'a ClassifiedRequest, page: Page) -> Self {
+        Self { request, page, evaluated: 0, steps: 0, exhausted: false }
+    }
+
+    /// Whether the page takes no more: it is full, or its budget is spent.
+    pub(super) fn is_over(&self) -> bool {
+        self.page.is_full() || self.exhausted
+    }
+
+    /// The token of the page after this one, given the pages and rows before it.
+    pub(super) fn token(
+        &self,
+        (pages, rows): (u64, u64),
+        position: Continuation,
+    ) -> ContinuationToken {
+        // Saturating: a client may have put any number into its token.
+        let rows = rows.saturating_add(self.page.len() as u64);
+        ContinuationToken { position, pages: pages.saturating_add(1), rows }
+    }
+
+    /// Fills the page from one slice; returns where to resume if the slice may have more.
+    pub(super) fn fill(
+        &mut self,
+        slice: &Slice,
+        from: &Continuation,
+        query: Option<&Execution>,
+    ) -> Result<Option<Continuation>> {
+        match query {
+            None => Ok(self.fill_items(slice, from)),
+            Some(execution) if execution.streams() => self.fill_streaming(slice, from, execution),
+            Some(execution) => self.fill_buffered(slice, from, execution),
+        }
+    }
+
+    fn fill_items(&mut self, slice: &Slice, from: &Continuation) -> Option<Continuation> {
+        let mut last = from.clone();
+        for item in Scan::in_order(self.request, slice, from.position()) {
+            if !self.page.push_item(&item) {
+                return Some(last);
+            }
+            self.evaluated += 1;
+            last = Continuation { ordinal: Some(item.ordinal), ..last };
+            if self.page.is_full() {
+                return Some(last);
+            }
+        }
+        None
+    }
+
+    /// Rows come document by document, so the page can end after any of them.
+    fn fill_streaming(
+        &mut self,
+        slice: &Slice,
+        from: &Continuation,
+        execution: &Execution,
+    ) -> Result<Option<Continuation>> {
+        let mut run = execution.program.start(&execution.context).having_spent(self.steps);
+        if let Some(progress) = from.progress() {
+            run = run.resumed_at(progress);
+        }
+        let ended = self.read_all(slice, from, execution, &mut run);
+        self.steps = run.steps();
+        self.exhausted = run.is_exhausted();
+        ended
+    }
+
+    fn read_all(
+        &mut self,
+        slice: &Slice,
+        from: &Continuation,
+        execution: &Execution,
+        run: &mut Run<'_>,
+    ) -> Result<Option<Continuation>> {
+        let ended = |item: &Item, run: &Run<'_>, within: &[u64]| Continuation {
+            ordinal: Some(item.ordinal),
+            within: within.to_vec(),
+            keys: execution.order.as_ref().map(|order| order.keys_to_json(item)),
+            window: (execution.program.shape() == Shape::Counting)
+                .then(|| (run.progress().skip, run.progress().take)),
+            ..from.clone()
+        };
+        let mut within = from.within.as_slice();
+        for item in self.items(slice, from, execution) {
+            run.count_text(item.size()).map_err(evaluation_refused)?;
+            let page = &mut self.page;
+            let flow = run.read(&item.document, within, &mut |row| match page
+                .push_row(&row, Some(&item))
+            {
+                false => Taken::Refused,
+                true if page.is_full() => Taken::Last,
+                true => Taken::More,
+            });
+            self.evaluated += 1;
+            within = &[];
+            match flow.map_err(evaluation_refused)? {
+                Flow::Enough => return Ok(None),
+                // The next page reads this document again, from the row after the last one on.
+                Flow::Paused => return Ok(Some(ended(&item, run, run.position()))),
+                Flow::More if self.page.is_full() || run.is_exhausted() => {
+                    return Ok(Some(ended(&item, run, &[])));
+                }
+                Flow::More => {}
+            }
+        }
+        Ok(None)
+    }
+
+    /// The items of a slice from a continuation on, in the order of the query.
+    fn items<'s>(
+        &self,
+        slice: &'s Slice,
+        from: &Continuation,
+        execution: &Execution,
+    ) -> Box<dyn Iterator<Item = Arc<Item>> + 's>
+    where
+        'a: 's,
+    {
+        let Some(order) = &execution.order else {
+            return Box::new(Scan::in_order(self.request, slice, from.position()));
+        };
+        let boundary = Boundary::of_continuation(from).or_else(|| execution.resume.clone());
+        Box::new(sorted(order, Scan::in_order(self.request, slice, Position::Start), boundary))
+    }
+
+    /// All rows are computed for every page, and those already returned are skipped by number: offset
+    /// pagination, the only kind that aggregates and DISTINCT allow. Reading stops as soon as a row does not fit.
+    fn fill_buffered(
+        &mut self,
+        slice: &Slice,
+        from: &Continuation,
+        execution: &Execution,
+    ) -> Result<Option<Continuation>> {
+        let mut run = execution.program.start(&execution.context);
+        let mut rows = 0;
+        let page = &mut self.page;
+        let mut take = |row: sidereal_query::Row<'_>| {
+            if rows < from.returned || page.push_row(&row, None) {
+                rows += 1;
+                return Taken::More;
+            }
+            Taken::Refused
+        };
+        let mut flow = Flow::More;
+        // The work is charged once, with the first page.
+        let charged = usize::from(from.returned == 0);
+        for item in Scan::in_order(self.request, slice, Position::Start) {
+            run.count_text(item.size()).map_err(evaluation_refused)?;
+            flow = run.read(&item.document, &[], &mut take).map_err(evaluation_refused)?;
+            self.evaluated += charged;
+            if flow != Flow::More {
+                break;
+            }
+        }
+        if flow != Flow::Paused {
+            flow = run.finish_into(&mut take).map_err(evaluation_refused)?;
+        }
+        Ok((flow == Flow::Paused).then(|| Continuation { returned: rows, ..from.clone() }))
+    }
+}
+
+fn sorted(
+    order: &SortOrder,
+    items: impl Iterator<Item = Arc<Item>>,
+    boundary: Option<Boundary>,
+) -> std::vec::IntoIter<Arc<Item>> {
+    let items: Vec<_> = items.collect();
+    let sorted: Vec<_> = order.from(&items, boundary.as_ref()).into_iter().cloned().collect();
+    sorted.into_iter()
+}
+
+fn evaluation_refused(error: EvalError) -> ServiceError {
+    match error {
+        EvalError::Cancelled => ServiceError::new(
+            CosmosStatus::SERVICE_UNAVAILABLE,
+            "The query was cancelled: its client is gone, or the account is shutting down.",
+        ),
+        error => ServiceError::bad_request(error.to_string()),
+    }
+}
