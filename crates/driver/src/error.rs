@@ -8,6 +8,7 @@ use sidereal_protocol::CosmosStatus;
 
 use crate::CosmosResponse;
 use crate::diagnostics::DiagnosticsContext;
+use crate::retry::row_of_status;
 
 /// A failed operation.
 ///
@@ -53,26 +54,7 @@ impl ErrorKind {
     /// The kind that a response's status stands for.
     #[must_use]
     pub fn of_status(status: CosmosStatus) -> Self {
-        match status {
-            // Under codes that say otherwise to a caller: the session has not arrived in this region, the
-            // region takes no writes, or it does not know the account yet. Another attempt may succeed.
-            CosmosStatus::READ_SESSION_NOT_AVAILABLE
-            | CosmosStatus::WRITE_FORBIDDEN
-            | CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND => return Self::Unavailable,
-            _ => {}
-        }
-        match status.code() {
-            401 | 403 => Self::Unauthorized,
-            404 => Self::NotFound,
-            409 => Self::Conflict,
-            412 => Self::PreconditionFailed,
-            429 if status.is_throttled() => Self::Throttled,
-            // Another 429 (3092, SystemResourceUnavailable) is a failing replica, not a spent budget. 408,
-            // 410 and 449 are the service's own failures under client codes.
-            408 | 410 | 429 | 449 => Self::Unavailable,
-            400..=499 => Self::InvalidRequest,
-            _ => Self::Unavailable,
-        }
+        row_of_status(status).error
     }
 }
 

@@ -36,6 +36,12 @@ mod operation;
 pub mod options;
 mod pipeline;
 mod response;
+#[cfg_attr(
+    not(feature = "internals"),
+    allow(unreachable_pub, unused_imports, reason = "used under `internals` alone")
+)]
+mod retry;
+mod routing;
 mod runtime;
 #[cfg_attr(
     not(feature = "internals"),

@@ -10,6 +10,7 @@ use sidereal_protocol::{
     SessionToken,
 };
 
+use crate::retry::RequestKind;
 use crate::{Error, ErrorKind};
 
 /// One operation on one resource or feed: what is asked, not where or how often.
@@ -304,6 +305,15 @@ impl CosmosOperation {
     #[must_use]
     pub fn body(&self) -> &Bytes {
         &self.body
+    }
+
+    /// What repeating it may do.
+    pub(crate) fn request_kind(&self) -> RequestKind {
+        match (self.operation_type.is_read_only(), self.is_repeatable) {
+            (true, _) => RequestKind::Read,
+            (false, true) => RequestKind::IdempotentWrite,
+            (false, false) => RequestKind::Write,
+        }
     }
 
     /// Whether applying it twice does no harm.

@@ -16,9 +16,9 @@ use sidereal_driver::options::{AvailabilityOptions, OptionLayers};
 use sidereal_driver::system::Clock;
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::transport::internals::{
-    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy,
-    EndpointShardPool, HeaderList, PoolContext, PoolKind, PoolSnapshot, SendTerms, ShardingConfig,
-    ThrottleRetryState, TransportOutcome, TransportPipeline, TransportRequest,
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, Budgets, CosmosHeadersPolicy,
+    EndpointShardPool, HeaderList, PoolContext, PoolKind, PoolSnapshot, RequestKind, SendTerms,
+    ShardingConfig, TransportOutcome, TransportPipeline, TransportRequest,
 };
 use sidereal_driver::transport::{
     Credential, Endpoint, HttpClientConfig, HttpClientFactory, HttpError, HttpRequest,
@@ -49,7 +49,7 @@ pub struct Setup {
     /// What requests are authorized with.
     pub credential: Credential,
     /// The retry budget of a throttled request.
-    pub throttling: ThrottleRetryState,
+    pub budgets: Budgets,
 }
 
 impl Setup {
@@ -65,9 +65,7 @@ impl Setup {
             client,
             sharding: ShardingConfig::from(options.sharding()),
             credential: Credential::Key(AccountKey::from_base64(KEY).unwrap()),
-            throttling: ThrottleRetryState::new(
-                &options.availability(&AvailabilityOptions::default()),
-            ),
+            budgets: Budgets::new(&options.availability(&AvailabilityOptions::default())),
         }
     }
 
@@ -119,7 +117,7 @@ impl Setup {
     /// Puts the transport to work. Nothing is connected yet.
     pub fn start(self) -> Client {
         let tasks = BackgroundTaskManager::new();
-        let (request_timeout, throttling) = (self.client.request_timeout, self.throttling);
+        let (request_timeout, budgets) = (self.client.request_timeout, self.budgets);
         let auth_policy = AuthorizationPolicy::new(self.credential.clone(), &tasks.spawner());
         let transport = AdaptiveTransport::new(self.context(&tasks));
         let pipeline = TransportPipeline::new(
@@ -131,7 +129,7 @@ impl Setup {
         );
         // No jitter: tests assert on back-offs.
         let pipeline = Arc::new(pipeline.with_jitter(|_| 0.0));
-        Client { transport, pipeline, throttling, tasks }
+        Client { transport, pipeline, budgets, tasks }
     }
 }
 
@@ -141,7 +139,7 @@ pub struct Client {
     pub transport: Arc<AdaptiveTransport>,
     /// The pipeline over them.
     pub pipeline: Arc<TransportPipeline>,
-    throttling: ThrottleRetryState,
+    budgets: Budgets,
     /// The owner of the background tasks.
     pub tasks: BackgroundTaskManager,
 }
@@ -213,10 +211,10 @@ impl Client {
             },
             activity_id: Uuid::new_v4(),
             execution_context: ExecutionContext::Initial,
-            is_repeatable: true,
+            kind: RequestKind::Read,
             deadline: None,
             slow_after: None,
-            throttling: self.throttling,
+            budgets: self.budgets,
         }
     }
 
@@ -225,7 +223,7 @@ impl Client {
         let mut request = self.read(url, path);
         request.method = Method::POST;
         request.body = body.into();
-        request.is_repeatable = false;
+        request.kind = RequestKind::Write;
         request
     }
 

@@ -13,8 +13,8 @@ use sidereal_driver::options::{
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::system::{Clock, CpuMemoryMonitor};
 use sidereal_driver::transport::internals::{
-    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, CosmosHeadersPolicy, HeaderList,
-    PoolContext, ShardingConfig, ThrottleRetryState, TransportOutcome, TransportPipeline,
+    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, Budgets, CosmosHeadersPolicy,
+    HeaderList, PoolContext, RequestKind, ShardingConfig, TransportOutcome, TransportPipeline,
     TransportRequest,
 };
 use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
@@ -31,7 +31,7 @@ pub(crate) struct Ours {
     path: PathAndQuery,
     own: HeaderList,
     body: Bytes,
-    throttling: ThrottleRetryState,
+    budgets: Budgets,
     _tasks: BackgroundTaskManager,
 }
 
@@ -68,7 +68,7 @@ impl Ours {
             path: PathAndQuery::from_static(PATH),
             own: own_headers().iter().map(|(name, value)| (name.clone(), value.clone())).collect(),
             body: shape.body(),
-            throttling: ThrottleRetryState::new(&options.availability(&unset)),
+            budgets: Budgets::new(&options.availability(&unset)),
             _tasks: tasks,
         }
     }
@@ -90,10 +90,10 @@ impl Ours {
             },
             activity_id,
             execution_context: ExecutionContext::Initial,
-            is_repeatable: true,
+            kind: RequestKind::Read,
             deadline: Some(now + Duration::from_secs(6)),
             slow_after: None,
-            throttling: self.throttling,
+            budgets: self.budgets,
         };
         let result = self.pipeline.execute(&request, &mut diagnostics).await;
         let context = diagnostics.complete(result.outcome.status(), result.at);

@@ -7,7 +7,7 @@ use sidereal_protocol::CosmosStatus;
 use smallvec::SmallVec;
 use uuid::Uuid;
 
-use super::RequestDiagnostics;
+use super::{Decision, RequestDiagnostics};
 use crate::system::MachineHistory;
 
 /// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
@@ -78,9 +78,11 @@ impl DiagnosticsContextBuilder {
         self.attempts.last_mut().expect("one was just added")
     }
 
-    /// The attempt that was added last, for what is decided only then.
-    pub fn last_mut(&mut self) -> Option<&mut RequestDiagnostics> {
-        self.attempts.last_mut()
+    /// Notes what was decided after the attempt that was added last.
+    pub fn decided(&mut self, decision: Decision) {
+        if let Some(last) = self.attempts.last_mut() {
+            last.decision = Some(decision);
+        }
     }
 
     /// Adds the attempts of a hedge that won or lost, in the order in which all of them started. What the

@@ -51,7 +51,7 @@ impl fmt::Display for Line<'_> {
         formatter.write_str("; ")?;
         timings(attempt, formatter)?;
         match &attempt.decision {
-            Some(decision) => write!(formatter, "; {}: {}", decision.next, decision.why),
+            Some(decision) => write!(formatter, "; {decision}"),
             None => Ok(()),
         }
     }
@@ -116,7 +116,7 @@ fn timings(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> 
 }
 
 /// A duration as people read it: `0.42 ms`, `46.00 ms`, `12.5 s`.
-pub(super) struct Brief(pub(super) Duration);
+pub(crate) struct Brief(pub(crate) Duration);
 
 impl fmt::Display for Brief {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {

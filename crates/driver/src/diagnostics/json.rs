@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::{Serialize, Serializer};
 use sidereal_protocol::{CosmosStatus, RegionName};
 
-use super::{Decision, DiagnosticsContext, NextStep, RequestDiagnostics};
+use super::{Decision, DiagnosticsContext, RequestDiagnostics, RetryTarget};
 use crate::system::MachineReading;
 use crate::transport::{HttpProtocol, RequestSentStatus};
 
@@ -137,17 +137,18 @@ struct EventDocument {
 struct DecisionDocument {
     next: &'static str,
     after_ms: Option<f64>,
+    target: Option<&'static str>,
     why: &'static str,
 }
 
 impl From<Decision> for DecisionDocument {
     fn from(decision: Decision) -> Self {
-        let after = match decision.next {
-            NextStep::RetryHere { after } => Some(after),
-            NextStep::Finish | NextStep::RetryElsewhere => None,
-        };
-        let (next, why) = (decision.next.as_str(), decision.why);
-        Self { next, after_ms: after.map(milliseconds), why }
+        Self {
+            next: decision.as_str(),
+            after_ms: decision.after().map(milliseconds),
+            target: decision.target().map(RetryTarget::as_str),
+            why: decision.reason(),
+        }
     }
 }
 

@@ -10,10 +10,10 @@ mod failure;
 mod json;
 mod request;
 
+pub use crate::retry::{Decision, Manner, RetryTarget};
 pub use context::{DiagnosticsContext, DiagnosticsContextBuilder};
-pub use request::{
-    Decision, ExecutionContext, NextStep, Phase, RequestDiagnostics, RequestEvent, RequestEventKind,
-};
+pub(crate) use display::Brief;
+pub use request::{ExecutionContext, Phase, RequestDiagnostics, RequestEvent, RequestEventKind};
 
 #[cfg(test)]
 mod tests;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use sidereal_protocol::{CosmosStatus, RegionName};
 use smallvec::SmallVec;
 
-use super::display::Brief;
 use super::failure::failure_text;
+use crate::retry::Decision;
 use crate::system::Clock;
 use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
@@ -272,53 +272,6 @@ impl ExecutionContext {
             Self::Hedging => "hedging",
             Self::RegionFailover => "region_failover",
             Self::CircuitBreakerProbe => "circuit_breaker_probe",
-        }
-    }
-}
-
-/// What was decided after an attempt, and why.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Decision {
-    /// What comes next.
-    pub next: NextStep,
-    /// The reason, for people.
-    pub why: &'static str,
-}
-
-/// What can come after an attempt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum NextStep {
-    /// The caller gets the outcome.
-    Finish,
-    /// The same endpoint is tried again after a wait.
-    RetryHere {
-        /// The wait.
-        after: Duration,
-    },
-    /// Another endpoint is tried.
-    RetryElsewhere,
-}
-
-impl NextStep {
-    /// The name in diagnostics.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Finish => "finish",
-            Self::RetryHere { .. } => "retry_here",
-            Self::RetryElsewhere => "retry_elsewhere",
-        }
-    }
-}
-
-/// As it stands before its reason: "retried elsewhere: …".
-impl fmt::Display for NextStep {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Finish => formatter.write_str("final"),
-            Self::RetryHere { after } => write!(formatter, "retried here after {}", Brief(*after)),
-            Self::RetryElsewhere => formatter.write_str("retried elsewhere"),
         }
     }
 }

@@ -52,19 +52,20 @@ fn refused_then_throttled_then_answered(start: Instant) -> DiagnosticsContext {
     refused.record_at(RequestEventKind::TransportFailed, start + ms(6));
     refused.status = Some(CosmosStatus::with_sub_status(503, 20003));
     let why = "the region does not answer";
-    refused.decision = Some(Decision { next: NextStep::RetryElsewhere, why });
+    let target = RetryTarget::NextPreferred;
+    refused.decision = Some(Decision::RetryElsewhere { target, reason: why });
     builder.push(refused);
 
     let mut throttled = answered(CosmosStatus::with_sub_status(429, 3200), 0.5, start + ms(7));
     throttled.execution_context = ExecutionContext::RegionFailover;
-    let next = NextStep::RetryHere { after: ms(20) };
-    throttled.decision = Some(Decision { next, why: "throttled" });
+    let (after, manner) = (ms(20), Manner::Unchanged);
+    throttled.decision = Some(Decision::RetryHere { after, manner, reason: "throttled" });
     builder.push(throttled);
 
     let mut fine = answered(CosmosStatus::OK, 2.0, start + ms(36));
     fine.execution_context = ExecutionContext::Retry;
     fine.server_duration = Some(ms(2));
-    fine.decision = Some(Decision { next: NextStep::Finish, why: "it succeeded" });
+    fine.decision = Some(Decision::Finish { reason: "it succeeded" });
     builder.push(fine);
 
     builder.observe_machine(Arc::new(busy_machine(start)));
@@ -163,6 +164,7 @@ fn machines_get_every_fact_under_a_stable_name() {
             "decision": {
                 "next": "retry_elsewhere",
                 "after_ms": null,
+                "target": "next_preferred",
                 "why": "the region does not answer",
             },
         })
@@ -247,8 +249,8 @@ fn a_decision_can_follow_its_attempt() {
     let start = Instant::now();
     let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
     builder.push(answered(CosmosStatus::OK, 1.0, start));
-    let decision = Decision { next: NextStep::Finish, why: "it succeeded" };
-    builder.last_mut().unwrap().decision = Some(decision);
+    let decision = Decision::Finish { reason: "it succeeded" };
+    builder.decided(decision);
     assert_eq!(builder.attempts()[0].decision, Some(decision));
 }
 

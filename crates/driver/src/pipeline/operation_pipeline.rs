@@ -1,19 +1,21 @@
-//! The loop of an operation: look, send, decide.
+//! The loop of an operation: look, send, decide, until nothing is left to try.
 //!
-//! There is one endpoint, the account's, so one round decides.
+//! There is one endpoint, the account's: what another region would be asked for is asked here again, after
+//! back-off.
 
 use std::time::Instant;
 
 use super::{
-    AttemptTerms, OperationAction, RoutingDecision, build_transport_request,
+    AttemptTerms, Ended, OperationRetryState, RoutingDecision, build_transport_request, conclude,
     evaluate_transport_result,
 };
-use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::diagnostics::{Decision, DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{
     AvailabilityOptions, ClientMethodOptions, ItemWriteOptions, OptionLayers, RequestOptions,
 };
+use crate::retry::{Budgets, Circumstances};
 use crate::system::Clock;
-use crate::transport::{ThrottleRetryState, TransportPipeline, TransportResponse};
+use crate::transport::{TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
 /// What an operation runs with.
@@ -72,8 +74,6 @@ fn trace(operation: &CosmosOperation, outcome: &Result<CosmosResponse, Error>) {
     }
 }
 
-type Ended = Result<TransportResponse, (Error, Option<TransportResponse>)>;
-
 async fn run(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,
@@ -81,21 +81,41 @@ async fn run(
 ) -> Ended {
     let availability = pipeline.options.availability(pipeline.availability);
     let timeout = availability.end_to_end_timeout();
-    let deadline = earlier(pipeline.method.deadline, timeout.map(|it| diagnostics.started() + it));
-    let terms = AttemptTerms {
+    let end = timeout.and_then(|it| diagnostics.started().checked_add(it));
+    let deadline = earlier(pipeline.method.deadline, end);
+    let mut terms = AttemptTerms {
         options: &pipeline.options.request(pipeline.request),
         write: &pipeline.options.write(pipeline.write),
         activity_id: diagnostics.activity_id(),
         execution_context: ExecutionContext::Initial,
         deadline,
-        throttling: ThrottleRetryState::new(&availability),
+        budgets: Budgets::new(&availability),
     };
-    let request = build_transport_request(operation, &pipeline.routing, &terms)
-        .map_err(|error| (error, None))?;
-    let result = pipeline.transport.execute(&request, diagnostics).await;
-    match evaluate_transport_result(operation, result.outcome, result.was_ambiguous) {
-        OperationAction::Complete(response) => Ok(response),
-        OperationAction::Abort(error, response) => Err((error, response)),
+    let mut state = OperationRetryState::new(terms.budgets);
+    loop {
+        let request = build_transport_request(operation, &pipeline.routing, &terms)
+            .map_err(|error| (error, None))?;
+        let result = pipeline.transport.execute(&request, diagnostics).await;
+        state.observe(&result);
+        let circumstances =
+            Circumstances { deadline, now: result.at, jitter: pipeline.clock.random() };
+        let endpoint = &pipeline.routing.endpoint;
+        let evaluation =
+            evaluate_transport_result(operation, endpoint, &result.outcome, &state, &circumstances);
+        diagnostics.decided(evaluation.verdict.decision);
+        for effect in &evaluation.effects {
+            tracing::debug!(?effect, "an attempt failed");
+        }
+        match evaluation.verdict.decision {
+            Decision::RetryHere { after, .. } if !after.is_zero() => {
+                tokio::time::sleep(after).await;
+            }
+            Decision::RetryHere { .. } | Decision::RetryElsewhere { .. } => {}
+            Decision::Finish { .. } => return conclude(operation, result.outcome, &state),
+        }
+        state.spend(&evaluation.verdict);
+        terms.budgets = state.budgets;
+        terms.execution_context = ExecutionContext::Retry;
     }
 }
 

@@ -11,9 +11,8 @@ use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
 use crate::options::{ItemWriteOptionsView, RequestOptionsView};
-use crate::transport::{
-    AuthorizationContext, Endpoint, HeaderList, ThrottleRetryState, TransportRequest,
-};
+use crate::retry::Budgets;
+use crate::transport::{AuthorizationContext, Endpoint, HeaderList, TransportRequest};
 use crate::{CosmosOperation, Error, ErrorKind, Precondition};
 
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
@@ -46,8 +45,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) execution_context: ExecutionContext,
     /// When the operation ends.
     pub(crate) deadline: Option<Instant>,
-    /// The retry budgets at one endpoint.
-    pub(crate) throttling: ThrottleRetryState,
+    /// What is left of the operation's retry budgets.
+    pub(crate) budgets: Budgets,
 }
 
 /// The request of one attempt at an operation.
@@ -76,10 +75,10 @@ pub(crate) fn build_transport_request(
         auth_context,
         activity_id: terms.activity_id,
         execution_context: terms.execution_context,
-        is_repeatable: operation.is_repeatable(),
+        kind: operation.request_kind(),
         deadline: terms.deadline,
         slow_after: None,
-        throttling: terms.throttling,
+        budgets: terms.budgets,
     })
 }
 
@@ -265,7 +264,7 @@ mod tests {
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
-            throttling: ThrottleRetryState::new(&layers.availability(&unset)),
+            budgets: Budgets::new(&layers.availability(&unset)),
         };
         let request = build_transport_request(operation, &routing, &terms).unwrap();
         assert_eq!((&request.endpoint, &request.region), (&routing.endpoint, &routing.region));
@@ -283,7 +282,8 @@ mod tests {
         assert_eq!(&*request.auth_context.signed_link, "dbs/store/colls/orders/docs/a b");
         assert_eq!(request.auth_context.resource_type, ResourceType::Document);
         assert_eq!(request.headers[names::PARTITION_KEY], "[\"contoso\"]");
-        assert!(request.is_repeatable && request.body.is_empty());
+        assert_eq!(request.kind, crate::retry::RequestKind::Read);
+        assert!(request.body.is_empty());
     }
 
     #[test]
@@ -350,9 +350,7 @@ mod tests {
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             deadline: None,
-            throttling: ThrottleRetryState::new(
-                &layers.availability(&AvailabilityOptions::default()),
-            ),
+            budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
         headers(operation, &terms).unwrap()
     }

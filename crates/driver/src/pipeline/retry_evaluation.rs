@@ -1,36 +1,102 @@
-//! What the outcome of an attempt means for its operation. Pure.
+//! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
 
-use crate::transport::{HttpError, TransportOutcome, TransportResponse};
+use crate::diagnostics::Decision;
+use crate::retry::{
+    Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry, row_of,
+};
+use crate::routing::{LocationEffect, LocationEffects};
+use crate::transport::{Endpoint, HttpError, TransportOutcome, TransportResponse, TransportResult};
 use crate::{CosmosOperation, Error, ErrorKind};
 
-/// What the operation does after an attempt.
-#[derive(Debug)]
-pub(crate) enum OperationAction {
-    /// The caller gets the response.
-    Complete(TransportResponse),
-    /// The caller gets an error, with the response where there was one.
-    Abort(Error, Option<TransportResponse>),
+/// What an operation has been through so far.
+#[derive(Clone, Debug)]
+pub(crate) struct OperationRetryState {
+    /// What is left of its budgets.
+    pub(crate) budgets: Budgets,
+    /// Whether some attempt may have been carried out without its response having come.
+    pub(crate) was_ambiguous: bool,
+    /// Whether there is another endpoint to try.
+    pub(crate) elsewhere: Elsewhere,
+    /// What the transport pipeline decided about the last attempt.
+    pub(crate) at_endpoint: Decision,
 }
 
-/// Decides what an outcome means for its operation.
+impl OperationRetryState {
+    /// An operation that has not been attempted.
+    pub(crate) fn new(budgets: Budgets) -> Self {
+        Self {
+            budgets,
+            was_ambiguous: false,
+            elsewhere: Elsewhere { is_left: false },
+            at_endpoint: Decision::Finish { reason: "nothing was attempted" },
+        }
+    }
+
+    /// Notes what an attempt came to, and what it cost.
+    pub(crate) fn observe(&mut self, result: &TransportResult) {
+        self.budgets = result.budgets;
+        self.was_ambiguous |= result.was_ambiguous;
+        self.at_endpoint = result.decision;
+    }
+
+    /// Charges a retry.
+    pub(crate) fn spend(&mut self, verdict: &Verdict) {
+        self.budgets = verdict.spend(self.budgets);
+    }
+}
+
+/// What comes after an attempt, and what it says of the account.
+#[derive(Debug)]
+pub(crate) struct Evaluation {
+    pub(crate) verdict: Verdict,
+    pub(crate) effects: LocationEffects,
+}
+
+/// Decides what an operation does after an attempt.
 #[must_use]
 pub(crate) fn evaluate_transport_result(
     operation: &CosmosOperation,
+    endpoint: &Endpoint,
+    outcome: &TransportOutcome,
+    state: &OperationRetryState,
+    circumstances: &Circumstances,
+) -> Evaluation {
+    let kind = operation.request_kind();
+    let question = Question { kind, met: outcome.met() };
+    let verdict = evaluate_operation_retry(
+        &question,
+        &state.budgets,
+        state.elsewhere,
+        state.at_endpoint,
+        circumstances,
+    );
+    let effects = row_of(&question).effects.iter();
+    let effects =
+        effects.map(|effect| LocationEffect::at(endpoint, *effect, !kind.is_write())).collect();
+    Evaluation { verdict, effects }
+}
+
+/// What an operation ends with: a response, or an error and the response that it is about.
+pub(crate) type Ended = Result<TransportResponse, (Error, Option<TransportResponse>)>;
+
+/// What the caller is told of the last outcome.
+pub(crate) fn conclude(
+    operation: &CosmosOperation,
     outcome: TransportOutcome,
-    was_ambiguous: bool,
-) -> OperationAction {
-    // Of any attempt: a 409 after a lost create may be about the operation's own item.
-    let maybe_applied = was_ambiguous && !operation.operation_type().is_read_only();
+    state: &OperationRetryState,
+) -> Ended {
     let (error, response) = match outcome {
-        TransportOutcome::Success(response) => return OperationAction::Complete(response),
+        TransportOutcome::Success(response) => return Ok(response),
         TransportOutcome::HttpError(response) => (refusal(&response), Some(response)),
-        TransportOutcome::TransportError { error, .. } => (lost(error), None),
+        TransportOutcome::TransportError { error, .. } => (lost(operation, error), None),
         TransportOutcome::DeadlineExceeded { phase, .. } => {
             let sentence = format!("the deadline passed while {phase}");
             (Error::new(ErrorKind::DeadlineExceeded, sentence), None)
         }
     };
-    OperationAction::Abort(error.maybe_applied(maybe_applied), response)
+    // Of any attempt: a 409 after a lost create may be about the operation's own item.
+    let maybe_applied = state.was_ambiguous && operation.request_kind().is_write();
+    Err((error.maybe_applied(maybe_applied), response))
 }
 
 fn refusal(response: &TransportResponse) -> Error {
@@ -40,12 +106,10 @@ fn refusal(response: &TransportResponse) -> Error {
     Error::new(ErrorKind::of_status(response.status), sentence)
 }
 
-fn lost(error: HttpError) -> Error {
-    let kind = match error.status().code() {
-        400 => ErrorKind::InvalidRequest,
-        _ => ErrorKind::Unavailable,
-    };
-    Error::new(kind, "no answer came").caused_by(error)
+fn lost(operation: &CosmosOperation, error: HttpError) -> Error {
+    let met = Met::Loss { kind: error.kind(), sent: error.request_sent() };
+    let question = Question { kind: operation.request_kind(), met };
+    Error::new(row_of(&question).error, "no answer came").caused_by(error)
 }
 
 #[cfg(test)]
@@ -56,11 +120,17 @@ mod tests {
 
     use super::*;
     use crate::diagnostics::Phase;
+    use crate::options::{AvailabilityOptions, OptionLayers};
     use crate::transport::{HttpErrorKind, RequestSentStatus};
 
     fn operation(operation_type: OperationType) -> CosmosOperation {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
         CosmosOperation::new(operation_type, RequestPath::of(link))
+    }
+
+    fn state() -> OperationRetryState {
+        let unset = AvailabilityOptions::default();
+        OperationRetryState::new(Budgets::new(&OptionLayers::default().availability(&unset)))
     }
 
     fn answer(code: u16, body: &'static str) -> TransportResponse {
@@ -73,7 +143,7 @@ mod tests {
     }
 
     fn aborted(operation_type: OperationType, outcome: TransportOutcome) -> Error {
-        let was_ambiguous = outcome.is_ambiguous();
+        let was_ambiguous = is_ambiguous(operation_type, &outcome);
         aborted_after(operation_type, outcome, was_ambiguous)
     }
 
@@ -82,10 +152,17 @@ mod tests {
         outcome: TransportOutcome,
         was_ambiguous: bool,
     ) -> Error {
-        match evaluate_transport_result(&operation(operation_type), outcome, was_ambiguous) {
-            OperationAction::Abort(error, _) => error,
-            OperationAction::Complete(response) => panic!("completed with {}", response.status),
+        let state = OperationRetryState { was_ambiguous, ..state() };
+        match conclude(&operation(operation_type), outcome, &state) {
+            Err((error, _)) => error,
+            Ok(response) => panic!("completed with {}", response.status),
         }
+    }
+
+    /// Whether the outcome of one attempt leaves it open what was applied.
+    fn is_ambiguous(operation_type: OperationType, outcome: &TransportOutcome) -> bool {
+        let kind = operation(operation_type).request_kind();
+        row_of(&Question { kind, met: outcome.met() }).is_ambiguous
     }
 
     fn lost_request(request_sent: RequestSentStatus) -> TransportOutcome {
@@ -96,8 +173,8 @@ mod tests {
     #[test]
     fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
-        let action = evaluate_transport_result(&operation(OperationType::Read), outcome, false);
-        assert!(matches!(action, OperationAction::Complete(response) if response.body == "{}"));
+        let ended = conclude(&operation(OperationType::Read), outcome, &state());
+        assert!(matches!(ended, Ok(response) if response.body == "{}"));
     }
 
     #[test]

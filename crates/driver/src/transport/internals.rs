@@ -13,6 +13,7 @@ pub use super::sharding::{
 pub use super::transport_pipeline::TransportPipeline;
 pub use super::transport_request::{AuthorizationContext, TransportRequest};
 pub use super::transport_result::{TransportOutcome, TransportResponse, TransportResult};
-pub use super::transport_retry::{
-    RetryContext, ThrottleAction, ThrottleRetryState, evaluate_transport_retry,
+pub use crate::retry::{
+    Backoff, Budget, Budgets, Circumstances, Met, Question, RequestKind, Retries, ThrottleBudget,
+    Verdict, evaluate_transport_retry,
 };

@@ -5,7 +5,8 @@
 //! ([`NetHttpClientFactory`], `net/`).
 //!
 //! Above the seam, and exported under the feature `internals` alone: `TransportPipeline` takes one attempt
-//! at an operation to its end (headers, signature, sending, retries at the same endpoint).
+//! at an operation to its end (headers, signature, sending, retries at the same endpoint; what is retried is
+//! in `retry/`).
 //! `AdaptiveTransport` below it follows each endpoint's version of HTTP and spreads HTTP/2 over several
 //! connections (`sharding/`).
 //!
@@ -31,7 +32,6 @@ mod token_cache;
 mod transport_pipeline;
 mod transport_request;
 mod transport_result;
-mod transport_retry;
 
 pub(crate) use adaptive_transport::AdaptiveTransport;
 pub(crate) use authorization_policy::AuthorizationPolicy;
@@ -52,4 +52,3 @@ pub(crate) use sharding::{PoolContext, SendTerms, ShardingConfig};
 pub(crate) use transport_pipeline::TransportPipeline;
 pub(crate) use transport_request::{AuthorizationContext, TransportRequest};
 pub(crate) use transport_result::{TransportOutcome, TransportResponse, TransportResult};
-pub(crate) use transport_retry::ThrottleRetryState;

@@ -7,16 +7,16 @@ use http::HeaderValue;
 use http::header::AUTHORIZATION;
 use sidereal_protocol::headers::ResponseHeaders;
 
-use super::transport_retry::{RetryContext, ThrottleAction, evaluate_transport_retry};
 use super::{
     AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
     HttpRequest, HttpResponse, RequestSentStatus, SendTerms, TransportOutcome, TransportRequest,
     TransportResponse, TransportResult,
 };
 use crate::diagnostics::{
-    Decision, DiagnosticsContextBuilder, ExecutionContext, NextStep, RequestDiagnostics,
+    Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
     RequestEventKind,
 };
+use crate::retry::{Circumstances, Question, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
 /// Brings requests of one account to their endpoints.
@@ -73,7 +73,7 @@ impl TransportPipeline {
         request: &TransportRequest,
         diagnostics: &mut DiagnosticsContextBuilder,
     ) -> TransportResult {
-        let mut state = request.throttling;
+        let mut budgets = request.budgets;
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
         let mut was_ambiguous = false;
@@ -88,44 +88,32 @@ impl TransportPipeline {
             ));
             let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
             let now = Clock::now();
-            let action = evaluate_transport_retry(
-                &outcome,
-                &state,
-                &RetryContext {
-                    is_repeatable: request.is_repeatable,
-                    has_renewable_credential: self.auth_policy.is_renewable(),
-                    deadline: request.deadline,
-                    now,
-                    jitter: (self.jitter)(&self.clock),
-                },
-            );
-            attempt.decision = Some(decision_of(&action));
+            let question = Question { kind: request.kind, met: outcome.met() };
+            let circumstances = Circumstances {
+                deadline: request.deadline,
+                now,
+                jitter: (self.jitter)(&self.clock),
+            };
+            let can_renew = self.auth_policy.is_renewable();
+            let verdict = evaluate_transport_retry(&question, &budgets, can_renew, &circumstances);
+            let decision = verdict.decision;
+            attempt.decision = Some(decision);
             let failed_shard = attempt.shard;
-            was_ambiguous |= outcome.is_ambiguous();
-            match action {
-                ThrottleAction::Propagate { .. } => {
-                    return TransportResult { outcome, at: now, was_ambiguous, throttling: state };
-                }
-                ThrottleAction::Retry {
-                    delay,
-                    new_state,
-                    on_another_shard,
-                    with_new_credential,
-                    ..
-                } => {
-                    if with_new_credential {
-                        self.auth_policy.invalidate(authorization.as_ref());
-                    }
-                    // A sleep of zero would still go through the timer wheel and yield.
-                    if !delay.is_zero() {
-                        tokio::time::sleep(delay).await;
-                    }
-                    // A throttled request may use the same connection: it works.
-                    avoided_shard = failed_shard.filter(|_| on_another_shard);
-                    state = new_state;
-                    execution_context = ExecutionContext::Retry;
-                }
+            was_ambiguous |= row_of(&question).is_ambiguous;
+            budgets = verdict.spend(budgets);
+            let Decision::RetryHere { after, manner, .. } = decision else {
+                return TransportResult { outcome, at: now, was_ambiguous, decision, budgets };
+            };
+            if manner == Manner::NewCredential {
+                self.auth_policy.invalidate(authorization.as_ref());
             }
+            // A sleep of zero would still go through the timer wheel and yield.
+            if !after.is_zero() {
+                tokio::time::sleep(after).await;
+            }
+            // A throttled request may use the same connection: it works.
+            avoided_shard = failed_shard.filter(|_| manner == Manner::AnotherConnection);
+            execution_context = ExecutionContext::Retry;
         }
     }
 
@@ -234,13 +222,4 @@ fn deadline_exceeded(attempt: &mut RequestDiagnostics) -> TransportOutcome {
     attempt.record(RequestEventKind::TransportFailed);
     attempt.status = Some(outcome.status());
     outcome
-}
-
-fn decision_of(action: &ThrottleAction) -> Decision {
-    match *action {
-        ThrottleAction::Retry { delay, why, .. } => {
-            Decision { next: NextStep::RetryHere { after: delay }, why }
-        }
-        ThrottleAction::Propagate { why } => Decision { next: NextStep::Finish, why },
-    }
 }

@@ -9,8 +9,9 @@ use http::uri::PathAndQuery;
 use sidereal_protocol::{RegionName, ResourceType};
 use uuid::Uuid;
 
-use super::{Endpoint, HeaderList, ThrottleRetryState};
+use super::{Endpoint, HeaderList};
 use crate::diagnostics::ExecutionContext;
+use crate::retry::{Budgets, RequestKind};
 
 /// One attempt at an operation: what to send, where, and until when.
 #[derive(Clone, Debug)]
@@ -33,14 +34,14 @@ pub struct TransportRequest {
     pub activity_id: Uuid,
     /// Why it is made.
     pub execution_context: ExecutionContext,
-    /// Whether it is idempotent: sending it twice does no harm.
-    pub is_repeatable: bool,
+    /// What sending it twice may do.
+    pub kind: RequestKind,
     /// When the operation ends, with or without a response.
     pub deadline: Option<Instant>,
     /// From when on it counts as slow, where a hedge may take its place.
     pub slow_after: Option<Instant>,
-    /// The retry budgets at this endpoint.
-    pub throttling: ThrottleRetryState,
+    /// The operation's retry budgets.
+    pub budgets: Budgets,
 }
 
 /// What the signature of a request covers beside its method and date.

@@ -5,9 +5,11 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::HeaderMap;
 use sidereal_protocol::CosmosStatus;
+use sidereal_protocol::headers::ResponseHeaders;
 
-use super::{HttpError, RequestSentStatus, ThrottleRetryState};
-use crate::diagnostics::Phase;
+use super::{HttpError, RequestSentStatus};
+use crate::diagnostics::{Decision, Phase};
+use crate::retry::{Budgets, Met};
 
 /// The outcome of an attempt.
 #[derive(Clone, Debug)]
@@ -19,8 +21,10 @@ pub struct TransportResult {
     /// Whether some request of the attempt may have been carried out without its response having come,
     /// whatever the outcome is: a repeated create that meets its own item.
     pub was_ambiguous: bool,
+    /// What was decided at the endpoint: to finish, and why.
+    pub decision: Decision,
     /// What is left of the retry budgets, for the operation's next attempt.
-    pub throttling: ThrottleRetryState,
+    pub budgets: Budgets,
 }
 
 /// The ways an attempt can end.
@@ -68,15 +72,20 @@ impl TransportOutcome {
         }
     }
 
-    /// Whether the request may have been carried out although no response says so.
+    /// The outcome as the retry matrix knows it.
     #[must_use]
-    pub fn is_ambiguous(&self) -> bool {
+    pub fn met(&self) -> Met {
         match self {
-            Self::Success(_) => false,
-            // 408: the gateway timed out waiting for its replica, which may have finished after that.
-            Self::HttpError(response) => response.status.is_request_timeout(),
-            Self::TransportError { .. } | Self::DeadlineExceeded { .. } => {
-                !self.request_sent().is_safe_to_resend()
+            Self::Success(_) => Met::Success,
+            Self::HttpError(response) => Met::Refusal {
+                status: response.status,
+                retry_after: ResponseHeaders::new(&response.headers).retry_after(),
+            },
+            Self::TransportError { error, request_sent } => {
+                Met::Loss { kind: error.kind(), sent: *request_sent }
+            }
+            Self::DeadlineExceeded { request_sent, .. } => {
+                Met::DeadlinePassed { sent: *request_sent }
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Statuses: the HTTP code and the service's sub-status, which mean something only together.
 //!
-//! The questions a pipeline asks of a status are methods here; what to do about it is the pipeline's
-//! decision. The names are data, in `names`.
+//! What to do about a status is the decision of whoever asked, the driver's retry matrix above all. The names
+//! are data, in `names`.
 
 mod names;
 
@@ -37,12 +37,16 @@ impl CosmosStatus {
     pub const COLLECTION_RID_MISMATCH: Self = Self::with_sub_status(400, 1024);
     /// 401.
     pub const UNAUTHORIZED: Self = Self::new(401);
+    /// 401/5006: the Entra token has expired.
+    pub const AAD_TOKEN_EXPIRED: Self = Self::with_sub_status(401, 5006);
     /// 403.
     pub const FORBIDDEN: Self = Self::new(403);
     /// 403/3: this region does not take writes.
     pub const WRITE_FORBIDDEN: Self = Self::with_sub_status(403, 3);
     /// 403/1008: this region no longer belongs to the account.
     pub const DATABASE_ACCOUNT_NOT_FOUND: Self = Self::with_sub_status(403, 1008);
+    /// 403/5300: the role of the Entra token does not allow it; a newer token may.
+    pub const RBAC_OPERATION_NOT_SUPPORTED: Self = Self::with_sub_status(403, 5300);
     /// 404.
     pub const NOT_FOUND: Self = Self::new(404);
     /// 404/1002: the replica lags behind the session token.
@@ -151,21 +155,6 @@ impl CosmosStatus {
         self.code == 304
     }
 
-    /// 401: the request was not signed with a key of this account.
-    pub const fn is_unauthorized(self) -> bool {
-        self.code == 401
-    }
-
-    /// 403/3: this region does not take writes.
-    pub const fn is_write_forbidden(self) -> bool {
-        matches!(self, Self::WRITE_FORBIDDEN)
-    }
-
-    /// 403/1008: this region no longer belongs to the account.
-    pub const fn is_account_not_found(self) -> bool {
-        matches!(self, Self::DATABASE_ACCOUNT_NOT_FOUND)
-    }
-
     /// Any 404, a session that is not available included.
     pub const fn is_not_found(self) -> bool {
         self.code == 404
@@ -176,79 +165,14 @@ impl CosmosStatus {
         matches!(self, Self::READ_SESSION_NOT_AVAILABLE)
     }
 
-    /// 408: a write may have been applied.
-    pub const fn is_request_timeout(self) -> bool {
-        self.code == 408
-    }
-
     /// 409.
     pub const fn is_conflict(self) -> bool {
         self.code == 409
     }
 
-    /// Any 410.
-    pub const fn is_gone(self) -> bool {
-        self.code == 410
-    }
-
-    /// 410/1002, 1007 or 1008: the partition ranges known here are out of date.
-    pub const fn is_partition_range_stale(self) -> bool {
-        matches!(
-            self,
-            Self::PARTITION_KEY_RANGE_GONE
-                | Self::COMPLETING_SPLIT_OR_MERGE
-                | Self::COMPLETING_PARTITION_MIGRATION
-        )
-    }
-
-    /// 400/1024 or 410/1000: the container was recreated under the same name.
-    pub const fn is_container_stale(self) -> bool {
-        matches!(self, Self::COLLECTION_RID_MISMATCH | Self::NAME_CACHE_IS_STALE)
-    }
-
     /// 412.
     pub const fn is_precondition_failed(self) -> bool {
         self.code == 412
-    }
-
-    /// 413.
-    pub const fn is_payload_too_large(self) -> bool {
-        self.code == 413
-    }
-
-    /// 424: another operation of the batch failed.
-    pub const fn is_failed_dependency(self) -> bool {
-        self.code == 424
-    }
-
-    /// A 429 that is throttling; not 429/3092, which is a failure of the node.
-    pub const fn is_throttled(self) -> bool {
-        self.code == 429 && !self.is_system_resource_unavailable()
-    }
-
-    /// 429/3092.
-    pub const fn is_system_resource_unavailable(self) -> bool {
-        matches!(self, Self::SYSTEM_RESOURCE_UNAVAILABLE)
-    }
-
-    /// 449.
-    pub const fn is_retry_with(self) -> bool {
-        self.code == 449
-    }
-
-    /// Any 5xx.
-    pub const fn is_server_error(self) -> bool {
-        matches!(self.code, 500..=599)
-    }
-
-    /// 500.
-    pub const fn is_internal_server_error(self) -> bool {
-        self.code == 500
-    }
-
-    /// 503.
-    pub const fn is_service_unavailable(self) -> bool {
-        self.code == 503
     }
 
     /// Whether the session token of the response is to be captured: a success, or a rejection that
@@ -347,19 +271,6 @@ mod tests {
             let code = if code == 0 { 599 } else { code };
             assert_eq!(CosmosStatus::with_sub_status(code, sub_status).name(), Some(name));
         }
-    }
-
-    #[test]
-    fn a_node_out_of_resources_is_not_throttling() {
-        assert!(CosmosStatus::REQUEST_UNITS_EXCEEDED.is_throttled());
-        assert!(!CosmosStatus::SYSTEM_RESOURCE_UNAVAILABLE.is_throttled());
-    }
-
-    #[test]
-    fn a_sub_status_counts_only_under_its_own_code() {
-        assert!(CosmosStatus::with_sub_status(410, 1002).is_partition_range_stale());
-        assert!(!CosmosStatus::with_sub_status(404, 1002).is_partition_range_stale());
-        assert!(!CosmosStatus::with_sub_status(410, 1008).is_account_not_found());
     }
 
     #[test]

@@ -8,7 +8,7 @@ use sidereal_driver::fault_injection::{
     FaultInjectingHttpClientFactory, FaultInjectionCondition, FaultInjectionResult,
     FaultInjectionRule, InjectedAnswer,
 };
-use sidereal_driver::transport::internals::TransportRequest;
+use sidereal_driver::transport::internals::{RequestKind, TransportRequest};
 use sidereal_driver::transport::{Credential, RequestSentStatus};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::{CosmosStatus, ResourceType};
@@ -60,7 +60,10 @@ impl AccountFixture {
     /// Creates the item, and says whether it may be sent twice.
     async fn create(&self, is_repeatable: bool) -> Executed {
         let mut request = self.about(ResourceType::Document, ITEMS, ITEM);
-        request.is_repeatable = is_repeatable;
+        request.kind = match is_repeatable {
+            true => RequestKind::IdempotentWrite,
+            false => RequestKind::Write,
+        };
         self.execute(request).await
     }
 

@@ -40,7 +40,7 @@ async fn a_request_is_retried_over_one_more_connection_and_then_fails() {
     assert_eq!(executed.error().kind(), HttpErrorKind::Connect);
     assert_eq!(executed.error().request_sent(), RequestSentStatus::NotSent);
     let why: Vec<&str> =
-        executed.diagnostics.attempts().iter().map(|it| it.decision.unwrap().why).collect();
+        executed.diagnostics.attempts().iter().map(|it| it.decision.unwrap().reason()).collect();
     assert_eq!(
         why,
         ["the connection failed: another one is tried", "another connection failed too"]

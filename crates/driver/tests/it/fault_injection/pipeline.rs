@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use sidereal_driver::diagnostics::NextStep;
+use sidereal_driver::diagnostics::Decision;
 use sidereal_driver::fault_injection::{
     Delivery, FaultInjectionResult, FaultInjectionRule, InjectedAnswer,
 };
@@ -13,12 +13,23 @@ use sidereal_protocol::CosmosStatus;
 use super::fixture::FaultFixture;
 use sidereal_testing::fixture::Executed;
 
-const AT_ONCE: NextStep = NextStep::RetryHere { after: Duration::ZERO };
-const FINISH: NextStep = NextStep::Finish;
+/// What came next, and after which wait.
+type Next = (&'static str, Option<Duration>);
+
+const AT_ONCE: Next = retry_after(0);
+const FINISH: Next = ("finish", None);
+
+const fn retry_after(milliseconds: u64) -> Next {
+    ("retry_here", Some(Duration::from_millis(milliseconds)))
+}
+
+fn next(decision: Decision) -> Next {
+    (decision.as_str(), decision.after())
+}
 
 fn fixture() -> FaultFixture {
     let backoff = Duration::from_millis(1);
-    FaultFixture::new(4, 20, |setup| setup.throttling.initial_backoff = backoff)
+    FaultFixture::new(4, 20, |setup| setup.budgets.backoff.initial = backoff)
 }
 
 /// Does this to the next requests, and leaves those after them alone.
@@ -31,10 +42,10 @@ fn broken(kind: HttpErrorKind, delivery: Delivery) -> FaultInjectionResult {
 }
 
 /// The status, the decision and its reason of each attempt.
-fn attempt_history(executed: &Executed) -> Vec<(u16, NextStep, &'static str)> {
+fn attempt_history(executed: &Executed) -> Vec<(u16, Next, &'static str)> {
     let attempts = executed.diagnostics.attempts().iter();
     let told = attempts.map(|attempt| (attempt.status.unwrap(), attempt.decision.unwrap()));
-    told.map(|(status, decision)| (status.code(), decision.next, decision.why)).collect()
+    told.map(|(status, decision)| (status.code(), next(decision), decision.reason())).collect()
 }
 
 fn arrivals(fixture: &FaultFixture) -> usize {
@@ -48,7 +59,7 @@ async fn throttling_is_waited_out_for_as_long_as_the_service_says() {
     let throttled = InjectedAnswer::new(CosmosStatus::REQUEST_UNITS_EXCEEDED).retry_after(wait);
     inject(&fixture, 2, FaultInjectionResult::Answer(throttled));
     let executed = fixture.write().await;
-    let again = NextStep::RetryHere { after: wait };
+    let again = retry_after(3);
     let why = "throttled: the service says how long to wait";
     let end = (200, FINISH, "the service answered");
     assert_eq!(attempt_history(&executed), [(429, again, why), (429, again, why), end]);
@@ -58,13 +69,13 @@ async fn throttling_is_waited_out_for_as_long_as_the_service_says() {
 #[tokio::test]
 async fn throttling_without_an_end_is_final_when_the_retries_are_used_up() {
     let fixture = FaultFixture::new(4, 20, |setup| {
-        setup.throttling.max_attempts = 2;
-        setup.throttling.initial_backoff = Duration::from_millis(1);
+        setup.budgets.throttle.retries.most = 2;
+        setup.budgets.backoff.initial = Duration::from_millis(1);
     });
     fixture.inject(FaultInjectionResult::status(CosmosStatus::new(429)));
     let executed = fixture.read().await;
     assert!(matches!(executed.outcome, TransportOutcome::HttpError(_)));
-    let wait = |milliseconds| NextStep::RetryHere { after: Duration::from_millis(milliseconds) };
+    let wait = retry_after;
     let end = (429, FINISH, "throttled, and the retries are used up");
     let throttled = "throttled";
     assert_eq!(
@@ -119,7 +130,7 @@ async fn a_write_that_the_peer_refused_is_sent_again_until_it_is_taken() {
     inject(&fixture, 3, broken(HttpErrorKind::StreamRefused, Delivery::Refused));
     let executed = fixture.write().await;
     executed.body();
-    let wait = |milliseconds| NextStep::RetryHere { after: Duration::from_millis(milliseconds) };
+    let wait = retry_after;
     let refused = |after| (503, after, "the request was not processed");
     let end = (200, FINISH, "the service answered");
     let expected = [refused(AT_ONCE), refused(wait(1)), refused(wait(2)), end];

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use h2::Reason;
-use sidereal_driver::diagnostics::NextStep;
+use sidereal_driver::diagnostics::Decision;
 use sidereal_driver::transport::internals::{TransportOutcome, TransportRequest};
 use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
 use tokio::task::JoinHandle;
@@ -26,7 +26,7 @@ fn first_connection_holds() -> ServedPeer {
 }
 
 fn client() -> Client {
-    let quick = |setup: &mut Setup| setup.throttling.initial_backoff = Duration::from_millis(1);
+    let quick = |setup: &mut Setup| setup.budgets.backoff.initial = Duration::from_millis(1);
     Setup::over(factory()).shards(4, 20).with(quick).start()
 }
 
@@ -148,9 +148,9 @@ own_client_only! {
         assert_eq!(executed.body(), "taken");
         let [first, second] = executed.diagnostics.attempts() else { panic!("two attempts") };
         assert_eq!(first.request_sent, RequestSentStatus::NotProcessed);
-        assert!(matches!(first.decision.unwrap().next, NextStep::RetryHere { .. }));
+        assert!(matches!(first.decision, Some(Decision::RetryHere { .. })));
         assert_ne!(first.shard, second.shard);
-        assert_eq!(second.decision.unwrap().next, NextStep::Finish);
+        assert!(matches!(second.decision, Some(Decision::Finish { .. })));
     }
 }
 
@@ -253,7 +253,7 @@ async fn rolling_goaways_lose_and_duplicate_no_request() {
     let peer = Peer::cleartext(Speaks::Http2).serve(move |request| {
         serving.lock().unwrap().reply(request.connection, request.stream, &request.path)
     });
-    let quick = |setup: &mut Setup| setup.throttling.initial_backoff = Duration::from_millis(1);
+    let quick = |setup: &mut Setup| setup.budgets.backoff.initial = Duration::from_millis(1);
     let client = Setup::over(factory()).shards(4, 5).with(quick).start();
     let tasks = begin(&client, writes(&client, &peer.url(), 500));
     for task in tasks {

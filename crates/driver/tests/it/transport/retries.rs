@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
-use sidereal_driver::diagnostics::{NextStep, Phase};
+use sidereal_driver::diagnostics::Phase;
 use sidereal_driver::transport::internals::TransportOutcome;
 use sidereal_driver::transport::{
     AccessToken, AccessTokenFuture, AccessTokenSource, Credential, HttpErrorKind, RequestSentStatus,
@@ -39,16 +39,15 @@ fn refused(executed: &Executed) -> u16 {
 async fn throttling_is_retried_after_back_off_and_recorded() {
     let peer = throttling_peer(2, "2");
     let short = Duration::from_millis(1);
-    let client =
-        Setup::over(factory()).with(|setup| setup.throttling.initial_backoff = short).start();
+    let client = Setup::over(factory()).with(|setup| setup.budgets.backoff.initial = short).start();
     let executed = client.execute(client.write(&peer.url(), "/", "{}")).await;
     assert_eq!(executed.body(), "served");
     let attempts = executed.diagnostics.attempts();
     let codes: Vec<u16> = attempts.iter().map(|it| it.status.unwrap().code()).collect();
     assert_eq!(codes, [429, 429, 200]);
-    let after = NextStep::RetryHere { after: Duration::from_millis(2) };
-    let steps: Vec<NextStep> = attempts.iter().map(|it| it.decision.unwrap().next).collect();
-    assert_eq!(steps, [after, after, NextStep::Finish]);
+    let after = Some(Duration::from_millis(2));
+    let waits: Vec<_> = attempts.iter().map(|it| it.decision.unwrap().after()).collect();
+    assert_eq!(waits, [after, after, None]);
     assert_eq!(executed.diagnostics.charge(), 2.5);
     assert_eq!(peer.seen().accepted(), 1, "throttling says nothing about the connection");
 }
@@ -71,8 +70,8 @@ async fn no_token_is_sent_in_cleartext_to_another_machine() {
 async fn throttling_is_final_when_the_retries_are_used_up() {
     let peer = throttling_peer(usize::MAX, "0");
     let few = |setup: &mut Setup| {
-        setup.throttling.max_attempts = 3;
-        setup.throttling.initial_backoff = Duration::from_millis(1);
+        setup.budgets.throttle.retries.most = 3;
+        setup.budgets.backoff.initial = Duration::from_millis(1);
     };
     let client = Setup::over(factory()).with(few).start();
     let executed = client.execute(client.read(&peer.url(), "/")).await;

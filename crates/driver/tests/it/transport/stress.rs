@@ -106,7 +106,7 @@ async fn a_flaky_peer_leaves_every_request_with_an_outcome() {
     let mut random = seeded();
     let peer = Arc::new(flaky_peer(random.fork()));
     let setup = Setup::over(factory()).shards(4, 8);
-    let client = setup.with(|it| it.throttling.initial_backoff = Duration::from_millis(1)).start();
+    let client = setup.with(|it| it.budgets.backoff.initial = Duration::from_millis(1)).start();
     let tasks = begin_reads(&client, &peer, 1000);
     while !tasks.iter().all(JoinHandle::is_finished) {
         client.transport.sweep(Instant::now(), None);

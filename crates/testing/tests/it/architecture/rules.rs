@@ -181,10 +181,10 @@ pub(crate) const RULES: &[Rule] = &[
         files: &[
             "crates/driver/src/pipeline/request.rs",
             "crates/driver/src/pipeline/retry_evaluation.rs",
+            "crates/driver/src/retry",
             "crates/driver/src/transport/sharding/load_spread.rs",
             "crates/driver/src/transport/sharding/selection.rs",
             "crates/driver/src/transport/sharding/shard_health.rs",
-            "crates/driver/src/transport/transport_retry.rs",
         ],
         forbidden: &[
             "Instant::now",

@@ -1,0 +1,64 @@
+//! The question: what was asked, and what came back.
+
+use std::time::Duration;
+
+use sidereal_protocol::CosmosStatus;
+
+use crate::transport::{HttpErrorKind, RequestSentStatus};
+
+/// One attempt, as far as the decision about the next depends on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Question {
+    /// What was asked.
+    pub kind: RequestKind,
+    /// What came back.
+    pub met: Met,
+}
+
+/// What repeating a request may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RequestKind {
+    /// It changes nothing.
+    Read,
+    /// It ends in the same data however often it is applied.
+    IdempotentWrite,
+    /// Applied twice it does harm: a patch that increments, a stored procedure.
+    Write,
+}
+
+impl RequestKind {
+    /// Every kind.
+    pub const ALL: [Self; 3] = [Self::Read, Self::IdempotentWrite, Self::Write];
+
+    /// Whether it may change data.
+    #[must_use]
+    pub const fn is_write(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Met {
+    /// A response of success.
+    Success,
+    /// A response with an error status.
+    Refusal {
+        /// Code and sub-status.
+        status: CosmosStatus,
+        /// How long the service asks to wait.
+        retry_after: Option<Duration>,
+    },
+    /// No response.
+    Loss {
+        /// Why.
+        kind: HttpErrorKind,
+        /// How far the request got.
+        sent: RequestSentStatus,
+    },
+    /// The operation's deadline passed.
+    DeadlinePassed {
+        /// How far the request got.
+        sent: RequestSentStatus,
+    },
+}
