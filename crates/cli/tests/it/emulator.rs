@@ -13,11 +13,17 @@ use serde_json::Value;
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A directory of its own, removed at the end.
-struct Directory(PathBuf);
+pub(crate) struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(std::env::temp_dir().join(format!("sidereal-cli-test-{}", uuid::Uuid::new_v4())))
+    }
+}
+
+impl Directory {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
     }
 }
 
@@ -28,13 +34,13 @@ impl Drop for Directory {
 }
 
 /// A running emulator; killed if the test ends first.
-struct Running {
+pub(crate) struct Running {
     process: Child,
     facts: Value,
 }
 
 impl Running {
-    fn start(directory: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
         let mut process = sidereal(directory, &["--port", "0", "--json"])
             .args(arguments)
             .stdout(Stdio::piped())
@@ -45,7 +51,7 @@ impl Running {
         Self { process, facts: serde_json::from_str(&line).unwrap() }
     }
 
-    fn fact(&self, name: &str) -> &str {
+    pub(crate) fn fact(&self, name: &str) -> &str {
         self.facts[name].as_str().unwrap()
     }
 
@@ -81,7 +87,7 @@ fn sidereal(state: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn fails(state: &Path, arguments: &[&str]) -> String {
+pub(crate) fn fails(state: &Path, arguments: &[&str]) -> String {
     let Output { status, stderr, .. } = sidereal(state, arguments).output().unwrap();
     assert!(!status.success());
     String::from_utf8(stderr).unwrap()
