@@ -1,15 +1,13 @@
 //! `sidereal emulator --data-dir`: what was answered is there after `kill -9`.
 
-use std::io::{BufRead, BufReader, Read, Write};
-use std::net::TcpStream;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use http::Method;
 use serde_json::{Value, json};
-use sidereal_protocol::{AccountKey, HttpDate, RequestPath};
 
 use crate::emulator::{Directory, Running, fails};
+use crate::wire::{Answer, Connection};
 
 const DOCS: &str = "/dbs/db/colls/c/docs";
 const WRITERS: usize = 4;
@@ -17,107 +15,39 @@ const WRITERS: usize = 4;
 const ROUNDS: [Duration; 3] =
     [Duration::from_millis(40), Duration::from_millis(115), Duration::from_millis(230)];
 
-/// A connection to the emulator, and the key that requests are signed with.
-struct Connection {
-    stream: BufReader<TcpStream>,
-    host: String,
-    key: AccountKey,
+/// Writes a number to an item, and to two others in one batch; both or neither was answered with success.
+fn write(connection: &mut Connection, writer: usize, n: u64) -> Option<Answer> {
+    let key = format!("[\"w{writer}\"]");
+    let key = ("x-ms-documentdb-partitionkey", key.as_str());
+    let item = |id: &str| json!({ "id": id, "pk": format!("w{writer}"), "n": n });
+    let upsert = |id| json!({ "operationType": "Upsert", "resourceBody": item(id) });
+    let batch = json!([upsert("left"), upsert("right")]).to_string();
+    let headers =
+        [key, ("x-ms-cosmos-is-batch-request", "true"), ("x-ms-cosmos-batch-atomic", "true")];
+    let answer = connection.send(Method::POST, DOCS, &headers, &batch)?;
+    assert_eq!(answer.status, 200);
+    let headers = [key, ("x-ms-documentdb-is-upsert", "true")];
+    let answer = connection.send(Method::POST, DOCS, &headers, &item("single").to_string())?;
+    assert!([200, 201].contains(&answer.status), "{}", answer.status);
+    Some(answer)
 }
 
-/// What came back: the status, the session token and the body.
-struct Answer {
-    status: u16,
-    session: Option<String>,
-    body: Vec<u8>,
+fn read(connection: &mut Connection, writer: usize, id: &str, session: Option<&str>) -> u64 {
+    let key = format!("[\"w{writer}\"]");
+    let mut headers = vec![("x-ms-documentdb-partitionkey", key.as_str())];
+    headers.extend(session.map(|token| ("x-ms-session-token", token)));
+    let answer = connection.send(Method::GET, &format!("{DOCS}/{id}"), &headers, "").unwrap();
+    match answer.status {
+        200 => serde_json::from_slice::<Value>(&answer.body).unwrap()["n"].as_u64().unwrap(),
+        status => {
+            assert_eq!((status, session), (404, None), "an item that was answered is missing");
+            0
+        }
+    }
 }
 
-impl Connection {
-    fn open(emulator: &Running) -> Self {
-        let host = emulator.fact("http_endpoint").trim_start_matches("http://");
-        let host = host.trim_end_matches('/').to_owned();
-        let stream = TcpStream::connect(&host).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let key = AccountKey::from_base64(emulator.fact("key")).unwrap();
-        Self { stream: BufReader::new(stream), host, key }
-    }
-
-    /// Sends a request; `None` where the process ended before it had answered.
-    fn send(
-        &mut self,
-        method: Method,
-        path: &str,
-        headers: &[(&str, &str)],
-        body: &str,
-    ) -> Option<Answer> {
-        let date = HttpDate::new(SystemTime::now()).unwrap();
-        let target: RequestPath = path.parse().unwrap();
-        let link = target.signed_link().into_owned();
-        let authorization = self.key.authorize(&target.signed(&method, &link, date.as_str()));
-        let authorization = authorization.to_str().unwrap();
-        let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nx-ms-version: 2020-07-15\r\nx-ms-date: {}\r\n\
-             authorization: {authorization}\r\ncontent-length: {}\r\n",
-            self.host,
-            date.as_str(),
-            body.len(),
-        );
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
-        }
-        self.stream.get_mut().write_all(format!("{head}\r\n{body}").as_bytes()).ok()?;
-        self.answer()
-    }
-
-    fn answer(&mut self) -> Option<Answer> {
-        let mut line = String::new();
-        self.stream.read_line(&mut line).ok()?;
-        let status = line.split(' ').nth(1)?.parse().ok()?;
-        let (mut length, mut session) = (0, None);
-        loop {
-            line.clear();
-            self.stream.read_line(&mut line).ok()?;
-            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
-            match name {
-                "content-length" => length = value.parse().ok()?,
-                "x-ms-session-token" => session = Some(value.to_owned()),
-                _ => {}
-            }
-        }
-        let mut body = vec![0; length];
-        self.stream.read_exact(&mut body).ok()?;
-        Some(Answer { status, session, body })
-    }
-
-    /// Writes a number to an item, and to two others in one batch; both or neither was answered with success.
-    fn write(&mut self, writer: usize, n: u64) -> Option<Answer> {
-        let key = format!("[\"w{writer}\"]");
-        let key = ("x-ms-documentdb-partitionkey", key.as_str());
-        let item = |id: &str| json!({ "id": id, "pk": format!("w{writer}"), "n": n });
-        let upsert = |id| json!({ "operationType": "Upsert", "resourceBody": item(id) });
-        let batch = json!([upsert("left"), upsert("right")]).to_string();
-        let headers =
-            [key, ("x-ms-cosmos-is-batch-request", "true"), ("x-ms-cosmos-batch-atomic", "true")];
-        let answer = self.send(Method::POST, DOCS, &headers, &batch)?;
-        assert_eq!(answer.status, 200);
-        let headers = [key, ("x-ms-documentdb-is-upsert", "true")];
-        let answer = self.send(Method::POST, DOCS, &headers, &item("single").to_string())?;
-        assert!([200, 201].contains(&answer.status), "{}", answer.status);
-        Some(answer)
-    }
-
-    fn read(&mut self, writer: usize, id: &str, session: Option<&str>) -> u64 {
-        let key = format!("[\"w{writer}\"]");
-        let mut headers = vec![("x-ms-documentdb-partitionkey", key.as_str())];
-        headers.extend(session.map(|token| ("x-ms-session-token", token)));
-        let answer = self.send(Method::GET, &format!("{DOCS}/{id}"), &headers, "").unwrap();
-        match answer.status {
-            200 => serde_json::from_slice::<Value>(&answer.body).unwrap()["n"].as_u64().unwrap(),
-            status => {
-                assert_eq!((status, session), (404, None), "an item that was answered is missing");
-                0
-            }
-        }
-    }
+fn open(emulator: &Running) -> Connection {
+    Connection::open(emulator.fact("http_endpoint"), emulator.fact("key"))
 }
 
 fn start(directory: &Path, data: &Path) -> Running {
@@ -132,7 +62,7 @@ fn write_until_killed(
 ) -> (u64, Option<String>) {
     let mut last = (from, None);
     for n in from + 1.. {
-        match connection.write(writer, n) {
+        match write(&mut connection, writer, n) {
             Some(answer) => last = (n, answer.session),
             None => break,
         }
@@ -147,7 +77,7 @@ fn every_acknowledged_write_survives_kill_9() {
     let data = directory.path().join("data");
     let mut written = [0; WRITERS];
     let emulator = start(directory.path(), &data);
-    let mut connection = Connection::open(&emulator);
+    let mut connection = open(&emulator);
     let created = connection.send(Method::POST, "/dbs", &[], r#"{"id":"db"}"#).unwrap();
     assert_eq!(created.status, 201);
     let container =
@@ -160,7 +90,7 @@ fn every_acknowledged_write_survives_kill_9() {
         let emulator = start(directory.path(), &data);
         let threads: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (connection, from) = (Connection::open(&emulator), written[writer]);
+                let (connection, from) = (open(&emulator), written[writer]);
                 std::thread::spawn(move || write_until_killed(connection, writer, from))
             })
             .collect();
@@ -170,10 +100,10 @@ fn every_acknowledged_write_survives_kill_9() {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect();
 
         let emulator = start(directory.path(), &data);
-        let mut connection = Connection::open(&emulator);
+        let mut connection = open(&emulator);
         for (writer, (n, session)) in acknowledged.iter().enumerate() {
-            let single = connection.read(writer, "single", session.as_deref());
-            let [left, right] = ["left", "right"].map(|id| connection.read(writer, id, None));
+            let single = read(&mut connection, writer, "single", session.as_deref());
+            let [left, right] = ["left", "right"].map(|id| read(&mut connection, writer, id, None));
             assert_eq!(left, right, "half of a batch");
             for found in [single, left] {
                 assert!(found == *n || found == n + 1, "{n} was answered and {found} is there");

@@ -5,3 +5,4 @@
 mod chaos;
 mod data_directory;
 mod emulator;
+mod wire;
