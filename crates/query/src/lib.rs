@@ -31,6 +31,7 @@ mod eval;
 mod functions;
 mod lexer;
 pub mod limits;
+mod members;
 pub mod merge;
 pub mod order;
 mod parser;
@@ -48,7 +49,11 @@ pub use eval::{
     Taken,
 };
 pub use limits::Limits;
+pub use members::{DocumentMembers, parse_at};
 pub use parser::parse;
-pub use plan::{Features, OrderPath, partition_keys, plan, plan_within_partition};
+pub use plan::{
+    Features, IndexCondition, IndexPath, KeyRange, OrderPath, index_condition, partition_keys,
+    plan, plan_within_partition,
+};
 pub use tree::Query;
 pub use value::round_numbers;

@@ -27,6 +27,67 @@ pub fn identity(value: Option<&Value>) -> Vec<u8> {
     key
 }
 
+/// Appends a key to `key` whose bytes compare as values do in the total order, `None` being undefined
+/// (memcomparable). No key is a prefix of another one, so keys can follow each other.
+pub fn write_sort_key(value: Option<&Value>, key: &mut Vec<u8>) {
+    write_sort_key_of(View::of_option(value), key);
+}
+
+/// The first byte of every sort key of a value's type.
+pub(crate) fn sort_key_type(value: &Value) -> u8 {
+    rank(View::of(value))
+}
+
+fn write_sort_key_of(value: View<'_>, key: &mut Vec<u8>) {
+    key.push(rank(value));
+    match value {
+        View::Undefined | View::Null => {}
+        View::Bool(value) => key.push(value.into()),
+        View::Number(value) => key.extend_from_slice(&sortable_bits(value).to_be_bytes()),
+        View::String(text) => write_sort_text(text, key),
+        View::Array(items) => {
+            items.iter().for_each(|item| write_sort_key_of(View::of(item), key));
+            key.push(SORT_KEY_END);
+        }
+        View::Object(members) => {
+            for (name, value) in sorted(members) {
+                key.push(SORT_KEY_NAME);
+                write_sort_text(name, key);
+                write_sort_key_of(View::of(value), key);
+            }
+            key.push(SORT_KEY_END);
+        }
+    }
+}
+
+/// Ends an array, an object or a text in a sort key. Below every type that an element can have, so that the
+/// shorter of two arrays with a common beginning comes first.
+const SORT_KEY_END: u8 = 0;
+/// Begins a member of an object in a sort key.
+const SORT_KEY_NAME: u8 = 1;
+
+/// The bytes of a text; a zero byte is followed by 0xFF, so that it does not look like the end.
+pub(crate) fn write_sort_prefix(text: &str, key: &mut Vec<u8>) {
+    for byte in text.bytes() {
+        key.push(byte);
+        if byte == SORT_KEY_END {
+            key.push(0xFF);
+        }
+    }
+}
+
+fn write_sort_text(text: &str, key: &mut Vec<u8>) {
+    write_sort_prefix(text, key);
+    key.extend_from_slice(&[SORT_KEY_END, SORT_KEY_END]);
+}
+
+/// The bits of a double, changed so that they compare as unsigned integers: all of a negative one are inverted,
+/// the sign of a positive one is set. Adding zero makes -0 and 0 one number.
+fn sortable_bits(value: f64) -> u64 {
+    let bits = (value + 0.0).to_bits();
+    if bits >> 63 == 1 { !bits } else { bits | 1 << 63 }
+}
+
 pub(crate) fn compare_views(left: View<'_>, right: View<'_>) -> Ordering {
     match (left, right) {
         (View::Bool(left), View::Bool(right)) => left.cmp(&right),
@@ -142,6 +203,7 @@ fn sorted(members: &Map<String, Value>) -> Vec<(&String, &Value)> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -200,6 +262,44 @@ mod tests {
             for right in &values {
                 let equal = compare(left.as_ref(), right.as_ref()).is_eq();
                 assert_eq!(identity(left.as_ref()) == identity(right.as_ref()), equal);
+            }
+        }
+    }
+
+    fn sort_key(value: Option<&Value>) -> Vec<u8> {
+        let mut key = Vec::new();
+        write_sort_key(value, &mut key);
+        key
+    }
+
+    #[test]
+    fn sort_keys_compare_as_values_do_and_none_is_a_prefix_of_another() {
+        let mut values = ascending();
+        values.extend([json!("a\0"), json!("a\0b"), json!([[]]), json!({"": {}})].map(Some));
+        for left in &values {
+            for right in &values {
+                let (l, r) = (sort_key(left.as_ref()), sort_key(right.as_ref()));
+                let expected = compare(left.as_ref(), right.as_ref());
+                assert_eq!(l.cmp(&r), expected, "{left:?} {right:?}");
+                assert_eq!(l.starts_with(&r), expected.is_eq(), "{left:?} {right:?}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn sort_keys_of_numbers_and_texts_compare_as_they_do(
+            numbers: (f64, f64),
+            texts in ("[\0\u{1}a\u{7f}é]{0,4}", "[\0\u{1}a\u{7f}é]{0,4}"),
+        ) {
+            for (left, right) in [
+                (json!(numbers.0), json!(numbers.1)),
+                (json!(texts.0), json!(texts.1)),
+                (json!([texts.0]), json!([texts.1, numbers.0])),
+                (json!({&texts.0: 1}), json!({&texts.1: numbers.1})),
+            ] {
+                let expected = compare(Some(&left), Some(&right));
+                prop_assert_eq!(sort_key(Some(&left)).cmp(&sort_key(Some(&right))), expected);
             }
         }
     }

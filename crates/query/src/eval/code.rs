@@ -4,6 +4,8 @@
 //! sub-queries included, has a slot of its own, so an inner query reads an outer alias as cheaply
 //! as its own.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sidereal_protocol::AggregateType;
 
@@ -30,6 +32,8 @@ pub(crate) enum Code {
     Conditional(Box<[Code; 3]>),
     Between(bool, Box<[Code; 3]>),
     In(bool, Box<Code>, Box<[Code]>),
+    /// Membership in a list of constants, by their identity.
+    InSet(bool, Box<Code>, HashSet<Vec<u8>>),
     Like(bool, Box<Code>, Matcher),
     RegexMatch(Box<Code>, Matcher),
     Call(&'static Function, Box<[Code]>),

@@ -1,5 +1,7 @@
 //! Expressions to code: the half of the compiler that knows no clauses.
 
+use std::collections::HashSet;
+
 use serde_json::Value;
 use sidereal_protocol::AggregateType;
 
@@ -9,6 +11,7 @@ use super::pattern;
 use crate::aggregate;
 use crate::error::CompileError;
 use crate::functions::{self, Function};
+use crate::order::identity;
 use crate::tree::{Expr, Literal};
 use crate::value::round_numbers;
 
@@ -52,7 +55,12 @@ impl<'q> Compiler<'q> {
             Expr::Conditional(operands) => Code::Conditional(self.three(operands)?),
             Expr::Between { negated, operands } => Code::Between(*negated, self.three(operands)?),
             Expr::In { negated, value, list } => {
-                Code::In(*negated, self.boxed(value)?, self.all(list)?)
+                let value = self.boxed(value)?;
+                let list = self.all(list)?;
+                match constant_set(&list) {
+                    Some(set) => Code::InSet(*negated, value, set),
+                    None => Code::In(*negated, value, list),
+                }
             }
             Expr::Like { negated, operands, escape } => {
                 let matcher = self.like(&operands[1], escape.as_deref())?;
@@ -181,6 +189,23 @@ impl<'q> Compiler<'q> {
         self.grouped = Some(grouped);
         Ok(Code::Aggregate(index))
     }
+}
+
+/// The identities of a list of constants, where it is long enough for hashing to be worth it. Undefined is equal
+/// to nothing and left out.
+fn constant_set(list: &[Code]) -> Option<HashSet<Vec<u8>>> {
+    /// Shorter lists are compared one by one.
+    const SHORT: usize = 8;
+    let identity_of = |code: &Code| match code {
+        Code::Constant(value) => Some(Some(identity(Some(value)))),
+        Code::Undefined => Some(None),
+        _ => None,
+    };
+    if list.len() <= SHORT {
+        return None;
+    }
+    let identities = list.iter().map(identity_of).collect::<Option<Vec<_>>>()?;
+    Some(identities.into_iter().flatten().collect())
 }
 
 fn regex_constant(source: &str, flags: &str) -> Compiled<Matcher> {

@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
@@ -17,7 +18,7 @@ use super::pattern::{self, Pattern};
 use super::row_pipeline::RowPipeline;
 use crate::error::EvalError;
 use crate::functions::Function;
-use crate::order::{equal, relation, same};
+use crate::order::{equal, relation, same, write_identity};
 use crate::tree::BinaryOp;
 use crate::value::{Datum, Members, View};
 
@@ -154,6 +155,10 @@ impl<'a> Machine<'a> {
             }
             Code::In(negated, value, list) => {
                 let found = self.is_in(value, list)?;
+                Datum::bool(found.map(|found| found != *negated))
+            }
+            Code::InSet(negated, value, set) => {
+                let found = self.is_in_set(value, set)?;
                 Datum::bool(found.map(|found| found != *negated))
             }
             Code::Like(negated, text, matcher) => {
@@ -310,6 +315,17 @@ impl<'a> Machine<'a> {
             }
         }
         Ok(Some(false))
+    }
+
+    fn is_in_set(&mut self, value: &'a Code, set: &HashSet<Vec<u8>>) -> Evaluated<Option<bool>> {
+        let value = self.eval(value)?;
+        if value.is_undefined() {
+            return Ok(None);
+        }
+        self.meter.touch(value.size())?;
+        let mut identity = Vec::with_capacity(32);
+        write_identity(value.view(), &mut identity);
+        Ok(Some(set.contains(&identity)))
     }
 
     fn matches(&mut self, text: &'a Code, matcher: &'a Matcher) -> Evaluated<Option<bool>> {

@@ -18,6 +18,7 @@ mod pattern;
 #[cfg(test)]
 mod pause_tests;
 mod program;
+mod reads;
 mod row;
 mod row_pipeline;
 mod run;

@@ -7,8 +7,10 @@ use super::compile::{self, Names, Parameters};
 use super::context::Context;
 use super::machine::{Flow, Machine};
 use super::meter::Meter;
+use super::reads;
 use super::run::Run;
 use crate::error::{CompileError, EvalError};
+use crate::members::DocumentMembers;
 use crate::tree::{Collection, Query, Source};
 use crate::value::Datum;
 
@@ -106,6 +108,23 @@ impl Program {
             Some(inner) => inner.reads_documents(),
             None => self.reads_documents,
         }
+    }
+
+    /// The members of a document that a run reads. A row that is the document whole
+    /// ([`Row::is_document`](crate::Row::is_document)) is not among them if rows stream: it is taken from the
+    /// document's text.
+    pub fn members(&self) -> DocumentMembers {
+        match &self.inner {
+            Some(inner) => reads::of_query(&inner.block, false),
+            None => reads::of_query(&self.block, self.shape() != Shape::Buffering),
+        }
+    }
+
+    /// The members that the filter reads, where it can be asked by itself, before a document is parsed for the
+    /// rest: not where a join gives several rows, or where evaluating it twice would draw two random numbers.
+    pub fn filter_members(&self) -> Option<DocumentMembers> {
+        let filter = self.block.filter.as_ref().filter(|_| self.inner.is_none())?;
+        if self.block.has_loops() { None } else { reads::of_filter(filter) }
     }
 
     /// The number of sources: the length of a whole [`position`](Run::position).

@@ -73,6 +73,21 @@ impl<'p> Run<'p> {
         flow
     }
 
+    /// Whether the filter lets a document pass, of which the
+    /// [members of the filter](Program::filter_members) are enough.
+    ///
+    /// # Errors
+    ///
+    /// If a limit of the context is passed.
+    pub fn passes_filter(&mut self, document: &Value) -> Result<bool, EvalError> {
+        let Program { slots, block, .. } = self.program;
+        let mut machine = Machine::new(self.meter.clone(), *slots, Datum::of(document));
+        machine.meter.begin_row();
+        let flow = machine.each_row(block, &mut |_| Ok(Flow::Enough))?;
+        self.meter.go_on_from(&machine.meter);
+        Ok(flow == Flow::Enough)
+    }
+
     /// Gives the rows of blocking operators, which need every document first.
     ///
     /// # Errors

@@ -127,7 +127,7 @@ static TABLE: &[Function] = &[
     entry("PI", 0, 0, math::pi),
     entry("POWER", 2, 2, math::power),
     entry("RADIANS", 1, 1, math::radians),
-    entry("RAND", 0, 0, math::rand),
+    entry(RAND, 0, 0, math::rand),
     entry("ROUND", 1, 1, math::round),
     entry("SIGN", 1, 1, math::sign),
     entry("SIN", 1, 1, math::sin),
@@ -195,6 +195,9 @@ static KNOWN_ELSEWHERE: &[&str] = &[
 /// The one function whose constant arguments are worth compiling with the query.
 const REGEX_MATCH: &str = "REGEXMATCH";
 
+/// The one function that is not a function of its arguments.
+const RAND: &str = "RAND";
+
 static INDEX: LazyLock<HashMap<&'static str, &'static Function>> =
     LazyLock::new(|| TABLE.iter().map(|function| (function.name, function)).collect());
 
@@ -217,6 +220,11 @@ const fn entry(name: &'static str, least: usize, most: usize, body: Body) -> Fun
 impl Function {
     pub(crate) fn is_regex_match(&self) -> bool {
         self.name == REGEX_MATCH
+    }
+
+    /// Whether two calls give two results.
+    pub(crate) fn is_random(&self) -> bool {
+        self.name == RAND
     }
 
     pub(crate) fn check_arity(&self, given: usize) -> Result<(), CompileError> {

@@ -4,6 +4,7 @@
 //! the results ([`merge`](crate::merge) does it). The client makes plans for itself; the emulator
 //! answers plan requests with the same ones, for SDKs that do their own merging.
 
+mod conditions;
 mod features;
 mod inspect;
 mod keys;
@@ -16,6 +17,7 @@ use sidereal_protocol::{
     PartitionedQueryExecutionInfo, QueryInfo, QueryRange, SortOrder,
 };
 
+pub use conditions::{IndexCondition, IndexPath, KeyRange, index_condition};
 pub use features::Features;
 pub use inspect::OrderPath;
 pub use keys::partition_keys;
