@@ -6,11 +6,13 @@
 use std::sync::Arc;
 
 use http::header;
-use serde_json::{Map, Value, json};
+use serde_json::json;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, Etag, HttpDate};
+use sidereal_query::parse_at;
 
 use super::items::PartitionHeaders;
+use super::page::feed_of;
 use super::target::{Slice, Target};
 use crate::charge;
 use crate::error::{Result, ServiceError};
@@ -95,8 +97,8 @@ impl Page {
         }
         let enveloped = request.typed().text(&headers::CHANGE_FEED_WIRE_FORMAT_VERSION)?.is_some();
         let entry = |item: &Arc<Item>| if enveloped { envelope(item) } else { flat(item) };
-        let entries = self.items.iter().map(entry).collect();
-        let reply = Reply::feed(Some(container.rid), "Documents", entries);
+        let entries: Vec<Vec<u8>> = self.items.iter().map(entry).collect();
+        let reply = feed_of(container.rid, &entries.join(&b','), entries.len());
         Ok(reply.with_etag(&etag).charged(self.charge))
     }
 }
@@ -134,15 +136,21 @@ fn parse_moment(text: &str) -> Result<u64> {
     Ok(since.as_secs())
 }
 
-fn flat(item: &Item) -> Value {
-    let mut document = item.document.as_object().cloned().unwrap_or_else(Map::new);
-    document.insert("_lsn".to_owned(), json!(item.lsn));
-    Value::Object(document)
+/// The item with the number of the entry that wrote it, as a last property.
+fn flat(item: &Item) -> Vec<u8> {
+    let lsn = format!("\"_lsn\":{}}}", item.lsn);
+    let Some(open) = item.text.strip_suffix(b"}") else { return item.text.to_vec() };
+    // A property of that name that the client wrote is replaced.
+    if parse_at(&item.text, &["_lsn"]).is_some() {
+        let mut document = item.document();
+        document["_lsn"] = json!(item.lsn);
+        return document.to_string().into_bytes();
+    }
+    [open, b",", lsn.as_bytes()].concat()
 }
 
-fn envelope(item: &Item) -> Value {
-    json!({
-        "current": item.document,
-        "metadata": { "lsn": item.lsn, "crts": item.written_at },
-    })
+fn envelope(item: &Item) -> Vec<u8> {
+    let metadata = json!({ "lsn": item.lsn, "crts": item.written_at });
+    let tail = format!(",\"metadata\":{metadata}}}");
+    [b"{\"current\":", &item.text[..], tail.as_bytes()].concat()
 }

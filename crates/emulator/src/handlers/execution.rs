@@ -1,11 +1,15 @@
 //! A query ready to run on one part of one partition after the other, and the budget it runs with.
 
-use sidereal_query::{Context, Limits, Program, Shape};
+use serde_json::Value;
+use sidereal_query::{
+    Context, DocumentMembers, EvalError, IndexCondition, Limits, Program, Run, Shape,
+};
 
 use super::order_by::{Boundary, SortOrder};
 use super::parsed_query::{ParsedQuery, evaluation_context};
 use crate::error::Result;
 use crate::request::ClassifiedRequest;
+use crate::store::{Definition, Item};
 
 /// The steps of a page whose rows stream: at their end it is cut, with a continuation. A second or two of work,
 /// where the service cuts at five seconds: less than clients wait, and others of the same threads wait less.
@@ -24,6 +28,12 @@ pub(super) struct Execution {
     pub(super) order: Option<SortOrder>,
     /// Where the client wants the order to begin.
     pub(super) resume: Option<Boundary>,
+    /// What the filter says of paths, as far as the container indexes them.
+    pub(super) condition: Option<IndexCondition>,
+    /// What of a document the program reads.
+    members: DocumentMembers,
+    /// What of a document the filter reads, where that is less and the filter can be asked first.
+    filter_members: Option<DocumentMembers>,
 }
 
 impl Execution {
@@ -31,6 +41,7 @@ impl Execution {
         request: &ClassifiedRequest,
         query: &ParsedQuery,
         program: Program,
+        definition: &Definition,
     ) -> Result<Self> {
         let (program, order) = match SortOrder::of(query)? {
             Some(order) => (query.compile_unsorted()?, Some(order)),
@@ -44,7 +55,25 @@ impl Execution {
             context = context.watched_by(move || interruption.signal());
         }
         let resume = query.resume_filter.as_ref().map(Boundary::of_filter).transpose()?;
-        Ok(Self { program, context, order, resume })
+        let condition = query.index_condition().and_then(|told| definition.index.narrow(told));
+        let members = program.members();
+        let filter_members = program.filter_members().filter(|filter| *filter != members);
+        Ok(Self { program, context, order, resume, condition, members, filter_members })
+    }
+
+    /// What of an item's document the program reads; none if its filter leaves the item out.
+    pub(super) fn document(
+        &self,
+        item: &Item,
+        run: &mut Run<'_>,
+    ) -> Result<Option<Value>, EvalError> {
+        run.count_text(item.size())?;
+        if let Some(members) = &self.filter_members
+            && !run.passes_filter(&item.members(members))?
+        {
+            return Ok(None);
+        }
+        Ok(Some(item.members(&self.members)))
     }
 
     /// Whether rows come document by document, so that a page can end after any of them.

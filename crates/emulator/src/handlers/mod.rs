@@ -2,6 +2,7 @@
 //!
 //! A handler gets the account's state and a classified request, and returns a reply or an error.
 
+mod access;
 pub(crate) mod account;
 pub(crate) mod batch;
 pub(crate) mod change_feed;
@@ -9,6 +10,7 @@ pub(crate) mod containers;
 mod continuation;
 pub(crate) mod databases;
 mod execution;
+mod index_building;
 pub(crate) mod items;
 mod metadata_feed;
 pub(crate) mod offers;

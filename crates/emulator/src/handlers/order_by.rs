@@ -3,21 +3,23 @@
 //! What is written between two pages then neither repeats nor skips a row whose own sort keys did not
 //! change. A client's resume filter names a position in the same way.
 
-use std::cmp::Ordering;
-use std::sync::Arc;
+use std::ops::Bound;
 
 use serde_json::Value;
 use sidereal_protocol::{ResumeFilter, Rid};
-use sidereal_query::order;
 
+use super::access::OrderBound;
 use super::continuation::Continuation;
 use super::parsed_query::ParsedQuery;
 use crate::error::{Result, ServiceError};
-use crate::store::{Item, OrderByPath};
+use crate::store::{IndexDefinition, IndexKey, Item, OrderByPath};
 
-/// The order of a query whose rows follow their documents.
+/// The order of a query whose rows follow their documents: that of an index, or its reverse.
 #[derive(Debug)]
-pub(super) struct SortOrder(Vec<OrderByPath>);
+pub(super) struct SortOrder {
+    paths: Vec<OrderByPath>,
+    index: IndexDefinition,
+}
 
 /// A position in the order.
 #[derive(Clone, Debug)]
@@ -27,12 +29,6 @@ pub(super) struct Boundary {
     ordinal: Option<u64>,
     /// Whether what is at the boundary was already returned.
     exclude: bool,
-}
-
-/// A document with its sort keys.
-struct Keyed<'a> {
-    keys: Vec<Option<&'a Value>>,
-    item: &'a Arc<Item>,
 }
 
 impl SortOrder {
@@ -46,70 +42,37 @@ impl SortOrder {
             return Ok(None);
         }
         let paths = query.order_by_paths()?;
-        Ok((!paths.is_empty()).then_some(Self(paths)))
+        let index = IndexDefinition::of_order(&paths);
+        Ok((!paths.is_empty()).then_some(Self { paths, index }))
     }
 
-    /// The documents from a boundary on, in order.
-    pub(super) fn from<'a>(
-        &self,
-        items: &'a [Arc<Item>],
-        boundary: Option<&Boundary>,
-    ) -> Vec<&'a Arc<Item>> {
-        let keyed = items.iter().map(|item| Keyed { keys: self.keys_of(item).collect(), item });
-        let mut rows: Vec<Keyed<'_>> = keyed.collect();
-        rows.sort_by(|one, other| {
-            let keys = self.compare(&one.keys, &other.keys);
-            keys.then_with(|| self.directed(one.item.ordinal.cmp(&other.item.ordinal)))
-        });
-        let passed =
-            |row: &Keyed<'_>| boundary.is_some_and(|boundary| self.is_before(row, boundary));
-        // Binary search: the rows are sorted.
-        let start = rows.partition_point(passed);
-        rows.drain(start..).map(|row| row.item).collect()
+    /// The index that has the order, or its reverse.
+    pub(super) fn index(&self) -> &IndexDefinition {
+        &self.index
+    }
+
+    /// Whether the order is the reverse of the index's.
+    pub(super) fn is_reverse(&self) -> bool {
+        self.paths.first().is_some_and(|first| first.descending)
+    }
+
+    /// The place of an item in the index.
+    pub(super) fn key_of(&self, item: &Item) -> IndexKey {
+        self.index.key_of(&self.index.values_of(item))
     }
 
     /// The sort keys of an item as a continuation has them.
     pub(super) fn keys_to_json(&self, item: &Item) -> Vec<Vec<Value>> {
-        self.keys_of(item).map(|key| key.cloned().into_iter().collect()).collect()
+        self.index.values_of(item).into_iter().map(|key| key.into_iter().collect()).collect()
     }
 
-    fn is_before(&self, row: &Keyed<'_>, boundary: &Boundary) -> bool {
-        let keys: Vec<Option<&Value>> = boundary.keys.iter().map(Option::as_ref).collect();
-        let by_ordinal = || match boundary.ordinal {
-            Some(ordinal) => self.directed(row.item.ordinal.cmp(&ordinal)),
-            None => Ordering::Equal,
-        };
-        match self.compare(&row.keys, &keys).then_with(by_ordinal) {
-            Ordering::Less => true,
-            Ordering::Equal => boundary.exclude,
-            Ordering::Greater => false,
-        }
-    }
-
-    fn compare(&self, one: &[Option<&Value>], other: &[Option<&Value>]) -> Ordering {
-        let keys = self.0.iter().zip(one.iter().zip(other));
-        keys.map(|(path, (one, other))| {
-            let ordering = order::compare(*one, *other);
-            if path.descending { ordering.reverse() } else { ordering }
-        })
-        .find(|ordering| ordering.is_ne())
-        .unwrap_or(Ordering::Equal)
-    }
-
-    /// Documents with equal keys follow each other in the direction of the first key.
-    fn directed(&self, ordering: Ordering) -> Ordering {
-        match self.0.first() {
-            Some(first) if first.descending => ordering.reverse(),
-            _ => ordering,
-        }
-    }
-
-    fn keys_of<'a>(&self, item: &'a Item) -> impl Iterator<Item = Option<&'a Value>> {
-        self.0.iter().map(|path| {
-            path.segments
-                .iter()
-                .try_fold(&item.document, |value, name| value.as_object()?.get(name))
-        })
+    /// Where in the index a boundary is. Entries with equal keys are in the order of their ordinals.
+    pub(super) fn bound_at(&self, boundary: Option<&Boundary>) -> OrderBound {
+        let Some(boundary) = boundary else { return Bound::Unbounded };
+        // Without an ordinal: before the first or after the last entry of the key, as the order is walked.
+        let whole = if boundary.exclude == self.is_reverse() { 0 } else { u64::MAX };
+        let entry = (self.index.key_of(&boundary.keys), boundary.ordinal.unwrap_or(whole));
+        if boundary.exclude { Bound::Excluded(entry) } else { Bound::Included(entry) }
     }
 }
 

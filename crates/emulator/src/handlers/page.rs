@@ -74,10 +74,14 @@ impl Page {
     }
 
     pub(super) fn into_reply(self, container: Rid) -> Reply {
-        let Self { text, rows, .. } = self;
-        let head = format!("{{\"_rid\":\"{container}\",\"Documents\":[");
-        let tail = format!("],\"_count\":{rows}}}");
-        let body = [head.as_bytes(), &text, tail.as_bytes()].concat();
-        Reply::bytes(CosmosStatus::OK, Bytes::from(body)).with(headers::ITEM_COUNT, rows)
+        feed_of(container, &self.text, self.rows)
     }
+}
+
+/// A feed of items or rows, which are text already, separated by commas.
+pub(super) fn feed_of(container: Rid, rows: &[u8], count: usize) -> Reply {
+    let head = format!("{{\"_rid\":\"{container}\",\"Documents\":[");
+    let tail = format!("],\"_count\":{count}}}");
+    let body = [head.as_bytes(), rows, tail.as_bytes()].concat();
+    Reply::bytes(CosmosStatus::OK, Bytes::from(body)).with(headers::ITEM_COUNT, count)
 }

@@ -3,14 +3,13 @@
 //! As on the service, reading stops where the page is full. Whether there is more only the next page tells, and
 //! it may be empty. Results that are computed first, and windows that are used up, end with their last row.
 
-use std::sync::Arc;
-
 use sidereal_protocol::CosmosStatus;
-use sidereal_query::{EvalError, Flow, Run, Shape, Taken};
+use sidereal_query::{EvalError, Flow, Row, Run, Shape, Taken};
 
+use super::access::{self, Chosen};
 use super::continuation::{Continuation, ContinuationToken};
 use super::execution::Execution;
-use super::order_by::{Boundary, SortOrder};
+use super::order_by::Boundary;
 use super::page::Page;
 use super::scan::Scan;
 use super::target::Slice;
@@ -24,14 +23,16 @@ pub(super) struct PageFilling<'a> {
     pub(super) page: Page,
     /// Documents that were evaluated, for the charge.
     pub(super) evaluated: usize,
+    /// Index ranges that were looked up, for the charge.
+    pub(super) lookups: usize,
     /// Steps that were evaluated, of all slices together.
-    steps: u64,
+    pub(super) steps: u64,
     exhausted: bool,
 }
 
 impl<'a> PageFilling<'a> {
     pub(super) fn new(request: &'a ClassifiedRequest, page: Page) -> Self {
-        Self { request, page, evaluated: 0, steps: 0, exhausted: false }
+        Self { request, page, evaluated: 0, lookups: 0, steps: 0, exhausted: false }
     }
 
     /// Whether the page takes no more: it is full, or its budget is spent.
@@ -113,16 +114,18 @@ impl<'a> PageFilling<'a> {
         };
         let mut within = from.within.as_slice();
         for item in self.items(slice, from, execution) {
-            run.count_text(item.size()).map_err(evaluation_refused)?;
+            self.evaluated += 1;
+            let document = execution.document(&item, run).map_err(evaluation_refused)?;
             let page = &mut self.page;
-            let flow = run.read(&item.document, within, &mut |row| match page
-                .push_row(&row, Some(&item))
-            {
+            let mut take = |row: Row<'_>| match page.push_row(&row, Some(&item)) {
                 false => Taken::Refused,
                 true if page.is_full() => Taken::Last,
                 true => Taken::More,
-            });
-            self.evaluated += 1;
+            };
+            let flow = match document {
+                Some(document) => run.read(&document, within, &mut take),
+                None => Ok(Flow::More),
+            };
             within = &[];
             match flow.map_err(evaluation_refused)? {
                 Flow::Enough => return Ok(None),
@@ -139,19 +142,22 @@ impl<'a> PageFilling<'a> {
 
     /// The items of a slice from a continuation on, in the order of the query.
     fn items<'s>(
-        &self,
+        &mut self,
         slice: &'s Slice,
         from: &Continuation,
-        execution: &Execution,
-    ) -> Box<dyn Iterator<Item = Arc<Item>> + 's>
+        execution: &'s Execution,
+    ) -> Scan<'s>
     where
         'a: 's,
     {
+        let position = from.position();
+        let Chosen { access, lookups } = access::choose(self.request, slice, execution, position);
+        self.lookups += lookups;
         let Some(order) = &execution.order else {
-            return Box::new(Scan::in_order(self.request, slice, from.position()));
+            return Scan::by(self.request, slice, access, position);
         };
         let boundary = Boundary::of_continuation(from).or_else(|| execution.resume.clone());
-        Box::new(sorted(order, Scan::in_order(self.request, slice, Position::Start), boundary))
+        Scan::sorted(self.request, slice, access, order, order.bound_at(boundary.as_ref()))
     }
 
     /// All rows are computed for every page, and those already returned are skipped by number: offset
@@ -162,10 +168,12 @@ impl<'a> PageFilling<'a> {
         from: &Continuation,
         execution: &Execution,
     ) -> Result<Option<Continuation>> {
+        let start = Position::Start;
+        let Chosen { access, lookups } = access::choose(self.request, slice, execution, start);
         let mut run = execution.program.start(&execution.context);
         let mut rows = 0;
         let page = &mut self.page;
-        let mut take = |row: sidereal_query::Row<'_>| {
+        let mut take = |row: Row<'_>| {
             if rows < from.returned || page.push_row(&row, None) {
                 rows += 1;
                 return Taken::More;
@@ -175,29 +183,22 @@ impl<'a> PageFilling<'a> {
         let mut flow = Flow::More;
         // The work is charged once, with the first page.
         let charged = usize::from(from.returned == 0);
-        for item in Scan::in_order(self.request, slice, Position::Start) {
-            run.count_text(item.size()).map_err(evaluation_refused)?;
-            flow = run.read(&item.document, &[], &mut take).map_err(evaluation_refused)?;
+        for item in Scan::by(self.request, slice, access, Position::Start) {
             self.evaluated += charged;
+            let document = execution.document(&item, &mut run).map_err(evaluation_refused)?;
+            let Some(document) = document else { continue };
+            flow = run.read(&document, &[], &mut take).map_err(evaluation_refused)?;
             if flow != Flow::More {
                 break;
             }
         }
+        self.lookups += charged * lookups;
         if flow != Flow::Paused {
             flow = run.finish_into(&mut take).map_err(evaluation_refused)?;
         }
+        self.steps += charged as u64 * run.steps();
         Ok((flow == Flow::Paused).then(|| Continuation { returned: rows, ..from.clone() }))
     }
-}
-
-fn sorted(
-    order: &SortOrder,
-    items: impl Iterator<Item = Arc<Item>>,
-    boundary: Option<Boundary>,
-) -> std::vec::IntoIter<Arc<Item>> {
-    let items: Vec<_> = items.collect();
-    let sorted: Vec<_> = order.from(&items, boundary.as_ref()).into_iter().cloned().collect();
-    sorted.into_iter()
 }
 
 fn evaluation_refused(error: EvalError) -> ServiceError {

@@ -10,8 +10,8 @@ use sidereal_protocol::{
 };
 use sidereal_query::tree::Direction;
 use sidereal_query::{
-    Context, Features, Limits, Parameters, PlanError, Program, Query, QueryError, parse, plan,
-    plan_within_partition,
+    Context, Features, IndexCondition, Limits, Parameters, PlanError, Program, Query, QueryError,
+    index_condition, parse, plan, plan_within_partition,
 };
 
 use crate::clock::Timestamp;
@@ -53,6 +53,11 @@ impl ParsedQuery {
         supported: Features,
     ) -> Result<PartitionedQueryExecutionInfo> {
         plan(&self.tree, &self.parameters, key, supported).map_err(|error| plan_refused(&error))
+    }
+
+    /// What the filter says of single paths: what an index can be asked.
+    pub(super) fn index_condition(&self) -> Option<IndexCondition> {
+        index_condition(&self.tree, &self.parameters)
     }
 
     /// Plans the query within one logical partition.

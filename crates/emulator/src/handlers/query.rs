@@ -16,7 +16,7 @@ use super::page_filling::PageFilling;
 use super::parsed_query::ParsedQuery;
 use super::query_routing;
 use super::target::{Slice, Target};
-use crate::charge;
+use crate::charge::{self, QueryWork};
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
@@ -31,7 +31,7 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     let program = query.compile()?;
     check_order_by(&query, &definition)?;
     let target = query_routing::route(request, container, &definition, &query, program.shape())?;
-    let execution = Execution::new(request, &query, program)?;
+    let execution = Execution::new(request, &query, program, &definition)?;
     serve(account, request, container, &target, Some(&execution))
 }
 
@@ -146,7 +146,13 @@ impl PageFilling<'_> {
     /// What the page costs.
     fn charge(&self, is_query: bool, first_page: bool) -> f64 {
         if is_query {
-            return charge::query(first_page, self.evaluated, self.page.bytes());
+            let work = QueryWork {
+                lookups: self.lookups,
+                loaded: self.evaluated,
+                steps: self.steps,
+                bytes: self.page.bytes(),
+            };
+            return charge::query(first_page, work);
         }
         charge::read(self.page.bytes()).max(charge::MINIMUM)
     }

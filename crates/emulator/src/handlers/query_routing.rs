@@ -48,7 +48,7 @@ fn narrow(
         && is_one_key(&plan)
     {
         let partition = container.partition_of(window.min());
-        return Ok(Target::Range(Slice::whole(partition)));
+        return Ok(Target::Range(Slice::within(partition, window)));
     }
     if !request.typed().enables_cross_partition_query()? {
         return Err(ServiceError::bad_request(
@@ -62,7 +62,12 @@ fn narrow(
     }
     let touched =
         |slice: &Slice| windows.iter().any(|window| slice.partition.range.overlaps(window));
-    Ok(Target::Everything(slices.into_iter().filter(touched).collect()))
+    let touched = slices.into_iter().filter(touched);
+    Ok(Target::Everything(match windows.as_slice() {
+        // A prefix of a hierarchical key: only its part of each partition.
+        [window] => touched.map(|slice| Slice::within(slice.partition, window)).collect(),
+        _ => touched.collect(),
+    }))
 }
 
 fn windows_of(

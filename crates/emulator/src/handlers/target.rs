@@ -83,9 +83,10 @@ impl Target {
 }
 
 impl Slice {
-    /// All of a partition.
-    pub(super) fn whole(partition: Arc<Partition>) -> Self {
-        Self { partition, window: None, key: None }
+    /// The part of a partition that falls into a window.
+    pub(super) fn within(partition: Arc<Partition>, window: &EffectivePartitionKeyRange) -> Self {
+        let part = partition.range.intersection(window).filter(|part| *part != partition.range);
+        Self { partition, window: part, key: None }
     }
 
     /// Every item of the slice, in the order of their RIDs.
@@ -134,8 +135,7 @@ fn range_gone() -> ServiceError {
 fn slices(container: &Container, window: &EffectivePartitionKeyRange) -> Vec<Slice> {
     let touched = |partition: &Arc<Partition>| {
         let part = partition.range.intersection(window)?;
-        let whole = part == partition.range;
-        Some(Slice { partition: partition.clone(), window: (!whole).then_some(part), key: None })
+        Some(Slice::within(partition.clone(), &part))
     };
     container.partitions().iter().filter_map(touched).collect()
 }

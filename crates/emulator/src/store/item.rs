@@ -5,6 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde_json::{Map, Value};
 use sidereal_protocol::{EffectivePartitionKey, Etag, PartitionKey};
+use sidereal_query::DocumentMembers;
 
 use super::ItemName;
 
@@ -25,9 +26,8 @@ pub(crate) struct Item {
     pub(crate) expires_at: Option<u64>,
     /// Indexed terms, for the charge.
     pub(crate) terms: u32,
-    /// The document with its system properties.
-    pub(crate) document: Value,
-    /// The document as text: the body of a read, shared and not copied, and what its size is counted in.
+    /// The document with its system properties, as text: the body of a read, shared and not copied, and what its
+    /// size is counted in. It is parsed when it is looked into: parsed values take five times the memory.
     pub(crate) text: Bytes,
 }
 
@@ -45,21 +45,8 @@ impl Item {
         terms: u32,
         text: &str,
     ) -> Self {
-        let document = serde_json::from_str(text).unwrap_or_default();
         let text = Bytes::copy_from_slice(text.as_bytes());
-        Self {
-            id,
-            key,
-            effective_key,
-            ordinal,
-            lsn,
-            etag,
-            written_at,
-            expires_at,
-            terms,
-            document,
-            text,
-        }
+        Self { id, key, effective_key, ordinal, lsn, etag, written_at, expires_at, terms, text }
     }
 
     /// Whether the item's time to live has passed.
@@ -77,6 +64,17 @@ impl Item {
 
     pub(crate) fn size(&self) -> usize {
         self.text.len()
+    }
+
+    /// The document, parsed anew.
+    pub(crate) fn document(&self) -> Value {
+        self.members(&DocumentMembers::All)
+    }
+
+    /// Some members of the document, parsed anew.
+    pub(crate) fn members(&self, members: &DocumentMembers) -> Value {
+        // The text was printed from a document. If a disk made another one of it, nothing matches it.
+        members.parse(&self.text).unwrap_or_default()
     }
 }
 
@@ -122,21 +120,10 @@ impl ItemDraft {
         document.insert("_etag".to_owned(), etag.as_str().into());
         document.insert("_attachments".to_owned(), "attachments/".into());
         document.insert("_ts".to_owned(), written_at.into());
-        let document = Value::Object(document);
-        let text = Bytes::from(document.to_string());
-        Item {
-            id,
-            key,
-            effective_key,
-            ordinal,
-            lsn,
-            etag,
-            written_at,
-            expires_at,
-            terms,
-            document,
-            text,
-        }
+        // Without spare capacity: it would stay for as long as the item does.
+        let text = Value::Object(document).to_string().into_boxed_str();
+        let text = Bytes::from(text.into_boxed_bytes());
+        Item { id, key, effective_key, ordinal, lsn, etag, written_at, expires_at, terms, text }
     }
 }
 

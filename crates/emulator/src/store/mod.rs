@@ -9,6 +9,7 @@ mod container;
 mod container_storage;
 mod index;
 mod item;
+mod key_index;
 mod layout;
 mod log;
 mod partition;
@@ -22,7 +23,9 @@ mod unique;
 
 pub(crate) use catalog::{Catalog, Database, Offer};
 pub(crate) use container::{Container, Decided, Definition, WriteContext};
-pub(crate) use index::{IndexPolicy, OrderByPath, OrderByRefusal};
+pub(crate) use index::{
+    IndexDefinition, IndexKey, IndexPolicy, IndexSet, OrderByPath, OrderByRefusal, PathIndex,
+};
 pub(crate) use item::{Item, ItemDraft, SystemProperties};
 pub(crate) use layout::{Layout, RangeLookup};
 pub(crate) use log::{Change, Entry};

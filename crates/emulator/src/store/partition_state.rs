@@ -214,6 +214,10 @@ impl PartitionState {
         &self.replicas[region]
     }
 
+    pub(crate) fn replica_mut(&mut self, region: usize) -> &mut Replica {
+        &mut self.replicas[region]
+    }
+
     /// Writes an entry in one region: the changes happen together or, if there are none, nothing does.
     pub(crate) fn commit(&mut self, region: usize, changes: Vec<Change>, at: Timestamp) {
         if changes.is_empty() {

@@ -1,7 +1,8 @@
 //! A replica: the items of one partition, the state that applying its log yields.
 //!
-//! Four indexes over the items: by key and id (point operations), by ordinal (feeds and queries run in the
-//! order of RIDs), by the entry that last wrote them (the change feed), and by expiry.
+//! Four indexes over the items are always there: by key and id (point operations), by ordinal (feeds and queries
+//! run in the order of RIDs), by the entry that last wrote them (the change feed), and by expiry. Those by the
+//! values of paths come as queries ask for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -10,9 +11,10 @@ use std::sync::Arc;
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
 
 use super::conflict::Rank;
+use super::key_index::KeyIndex;
 use super::partition_state::Tombstone;
 use super::unique::{Fingerprint, UniqueIndex};
-use super::{Change, Entry, Item, ItemName, UniqueKeys};
+use super::{Change, Entry, IndexSet, Item, ItemName, UniqueKeys};
 use crate::clock::Timestamp;
 
 /// The items of one partition.
@@ -21,11 +23,13 @@ pub(crate) struct Replica {
     lsn: u64,
     /// By ordinal.
     items: BTreeMap<u64, Arc<Item>>,
-    by_effective_key: BTreeMap<EffectivePartitionKey, HashMap<Arc<str>, Ordinals>>,
+    keys: KeyIndex,
     /// (LSN of the last write, ordinal): the change feed.
     changes: BTreeSet<(u64, u64)>,
     /// (second of expiry, ordinal).
     expiries: BTreeSet<(u64, u64)>,
+    /// By the values at paths that queries asked for.
+    indexes: IndexSet,
     unique_keys: UniqueKeys,
     unique: UniqueIndex,
     /// Of a multi-write account: the rank of each item's version. Tombstones stay, so that a late write of a
@@ -177,8 +181,10 @@ impl Replica {
         key: &PartitionKey,
         id: &str,
     ) -> Option<&Arc<Item>> {
-        let ordinals = self.by_effective_key.get(effective_key)?.get(id)?;
-        ordinals.iter().filter_map(|ordinal| self.items.get(&ordinal)).find(|item| item.key == *key)
+        let candidates = self.keys.named(effective_key, id);
+        candidates
+            .filter_map(|ordinal| self.items.get(&ordinal))
+            .find(|item| item.key == *key && *item.id == *id)
     }
 
     pub(crate) fn by_ordinal(&self, ordinal: u64) -> Option<&Arc<Item>> {
@@ -201,20 +207,25 @@ impl Replica {
         window: &EffectivePartitionKeyRange,
         position: Position,
     ) -> Vec<u64> {
-        let by_effective_key =
-            self.by_effective_key.range(window.min().clone()..window.max().clone());
-        let ids = by_effective_key.flat_map(|(_, ids)| ids.values());
-        let mut ordinals: Vec<u64> = ids
-            .flat_map(Ordinals::iter)
-            .filter(|ordinal| match position {
-                Position::Start => true,
-                Position::After(last) => *ordinal > last,
-                Position::At(last) => *ordinal >= last,
-            })
-            .collect();
-        // Effective keys are hashes, so their order is not that of the ordinals.
-        ordinals.sort_unstable();
-        ordinals
+        self.keys.within(window, position)
+    }
+
+    /// The number of items whose keys fall into `window`, counted up to `most`.
+    pub(crate) fn count_within(&self, window: &EffectivePartitionKeyRange, most: usize) -> usize {
+        self.keys.count_within(window, most)
+    }
+
+    /// The number of items.
+    pub(crate) fn len(&self) -> usize {
+        self.items.len()
+    }
+
+    pub(crate) fn indexes(&self) -> &IndexSet {
+        &self.indexes
+    }
+
+    pub(crate) fn indexes_mut(&mut self) -> &mut IndexSet {
+        &mut self.indexes
     }
 
     /// The items last written after `lsn`, in the order of their entries.
@@ -232,12 +243,8 @@ impl Replica {
         passed.filter_map(|(_, ordinal)| self.items.get(ordinal)).cloned().collect()
     }
 
-    pub(crate) fn fingerprints(
-        &self,
-        item_key: &PartitionKey,
-        document: &serde_json::Value,
-    ) -> Vec<Fingerprint> {
-        self.unique_keys.fingerprints(item_key, document)
+    pub(crate) fn fingerprints(&self, item: &Item) -> Vec<Fingerprint> {
+        self.unique_keys.fingerprints(item)
     }
 
     pub(crate) fn owner_of(&self, fingerprint: &Fingerprint) -> Option<u64> {
@@ -245,13 +252,13 @@ impl Replica {
     }
 
     fn insert(&mut self, item: &Arc<Item>) {
-        let ids = self.by_effective_key.entry(item.effective_key.clone()).or_default();
-        ids.entry(item.id.clone()).or_default().add(item.ordinal);
+        self.keys.insert(item);
+        self.indexes.insert(item);
         self.changes.insert((item.lsn, item.ordinal));
         if let Some(moment) = item.expires_at {
             self.expiries.insert((moment, item.ordinal));
         }
-        for fingerprint in self.unique_keys.fingerprints(&item.key, &item.document) {
+        for fingerprint in self.unique_keys.fingerprints(item) {
             self.unique.insert(fingerprint, item.ordinal);
         }
         self.items.insert(item.ordinal, item.clone());
@@ -272,66 +279,15 @@ impl Replica {
     }
 
     fn remove(&mut self, item: &Arc<Item>) {
-        if let Some(ids) = self.by_effective_key.get_mut(&item.effective_key) {
-            if let Some(ordinals) = ids.get_mut(&item.id)
-                && ordinals.remove(item.ordinal)
-            {
-                ids.remove(&item.id);
-            }
-            if ids.is_empty() {
-                self.by_effective_key.remove(&item.effective_key);
-            }
-        }
+        self.keys.remove(item);
+        self.indexes.remove(item);
         self.changes.remove(&(item.lsn, item.ordinal));
         if let Some(moment) = item.expires_at {
             self.expiries.remove(&(moment, item.ordinal));
         }
-        for fingerprint in self.unique_keys.fingerprints(&item.key, &item.document) {
+        for fingerprint in self.unique_keys.fingerprints(item) {
             self.unique.remove(&fingerprint);
         }
         self.items.remove(&item.ordinal);
-    }
-}
-
-/// The items that share an effective partition key and an id: nearly always one. Version 1 hashes the first
-/// 100 characters of a string, so long keys with a common prefix collide.
-#[derive(Clone, Debug, Default)]
-enum Ordinals {
-    #[default]
-    None,
-    One(u64),
-    Many(Vec<u64>),
-}
-
-impl Ordinals {
-    fn iter(&self) -> impl Iterator<Item = u64> {
-        let slice: &[u64] = match self {
-            Self::None => &[],
-            Self::One(ordinal) => std::slice::from_ref(ordinal),
-            Self::Many(ordinals) => ordinals,
-        };
-        slice.iter().copied()
-    }
-
-    fn add(&mut self, ordinal: u64) {
-        *self = match std::mem::take(self) {
-            Self::None => Self::One(ordinal),
-            Self::One(first) => Self::Many(vec![first, ordinal]),
-            Self::Many(mut ordinals) => {
-                ordinals.push(ordinal);
-                Self::Many(ordinals)
-            }
-        };
-    }
-
-    /// Removes an ordinal and returns whether none is left.
-    fn remove(&mut self, ordinal: u64) -> bool {
-        let mut left: Vec<u64> = self.iter().filter(|other| *other != ordinal).collect();
-        *self = match left.len() {
-            0 => Self::None,
-            1 => Self::One(left.remove(0)),
-            _ => Self::Many(left),
-        };
-        matches!(self, Self::None)
     }
 }

@@ -200,8 +200,9 @@ impl<'a> Transaction<'a> {
     ) -> Result<Written, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
-        patch.applies_to(&current.document)?;
-        let mut document = current.document.as_object().cloned().unwrap_or_default();
+        let document = current.document();
+        patch.applies_to(&document)?;
+        let Value::Object(mut document) = document else { return Err(Refusal::NotFound) };
         apply_patch(&mut document, patch.operations, patch.key).map_err(Refusal::Invalid)?;
         let draft = ItemDraft {
             id: name.id.clone(),
@@ -224,7 +225,7 @@ impl<'a> Transaction<'a> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&item)?;
         // A later operation of the transaction may take the unique keys over.
-        for fingerprint in self.replica.fingerprints(&item.key, &item.document) {
+        for fingerprint in self.replica.fingerprints(&item) {
             self.claims.insert(fingerprint, None);
         }
         self.overlay.insert(name.clone(), None);
@@ -262,7 +263,7 @@ impl<'a> Transaction<'a> {
     }
 
     fn claim_unique_keys(&mut self, item: &Item, replaced: Option<&Item>) -> Result<(), Refusal> {
-        let wanted = self.replica.fingerprints(&item.key, &item.document);
+        let wanted = self.replica.fingerprints(item);
         let owner = |claims: &HashMap<Fingerprint, Option<u64>>, fingerprint: &Fingerprint| {
             claims.get(fingerprint).copied().unwrap_or_else(|| self.replica.owner_of(fingerprint))
         };
@@ -273,7 +274,7 @@ impl<'a> Transaction<'a> {
             return Err(Refusal::UniqueKeyConflict);
         }
         if let Some(replaced) = replaced {
-            for fingerprint in self.replica.fingerprints(&replaced.key, &replaced.document) {
+            for fingerprint in self.replica.fingerprints(replaced) {
                 self.claims.insert(fingerprint, None);
             }
         }

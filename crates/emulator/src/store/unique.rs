@@ -5,6 +5,8 @@ use std::collections::HashMap;
 use serde_json::Value;
 use sidereal_protocol::{PartitionKey, PartitionKeyPath};
 
+use super::Item;
+
 /// The unique keys a container was created with, each a list of paths.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct UniqueKeys(Vec<Vec<PartitionKeyPath>>);
@@ -14,9 +16,13 @@ impl UniqueKeys {
         Self(keys)
     }
 
-    /// The fingerprints of a document, one per unique key. A missing value counts as null, as on the service,
+    /// The fingerprints of an item, one per unique key. A missing value counts as null, as on the service,
     /// so that at most one item lacks it.
-    pub(crate) fn fingerprints(&self, key: &PartitionKey, document: &Value) -> Vec<Fingerprint> {
+    pub(crate) fn fingerprints(&self, item: &Item) -> Vec<Fingerprint> {
+        if self.0.is_empty() {
+            return Vec::new();
+        }
+        let document = &item.document();
         self.0
             .iter()
             .enumerate()
@@ -24,7 +30,7 @@ impl UniqueKeys {
                 let values = paths.iter().map(|path| path.find(document).unwrap_or(&Value::Null));
                 // NUL cannot occur in JSON text, so it separates the values without ambiguity.
                 let text = values.map(Value::to_string).collect::<Vec<_>>().join("\u{0}");
-                Fingerprint { index, key: key.clone(), text }
+                Fingerprint { index, key: item.key.clone(), text }
             })
             .collect()
     }

@@ -4,6 +4,7 @@
 //! more segments beat fewer, and an exact path (`/?`) beats a subtree (`/*`).
 
 use serde_json::Value;
+use sidereal_query::{IndexCondition, IndexPath};
 
 /// What of a policy decides something.
 #[derive(Clone, Debug)]
@@ -84,6 +85,30 @@ impl IndexPolicy {
             return 0;
         }
         self.count(value, &mut vec![name])
+    }
+
+    /// Whether a path is indexed, or the elements of the array there.
+    pub(crate) fn indexes(&self, path: &IndexPath) -> bool {
+        let elements = path.elements.then_some("[]");
+        let segments: Vec<&str> =
+            path.segments.iter().map(String::as_str).chain(elements).collect();
+        !self.off && self.includes(&segments)
+    }
+
+    /// What of a condition the indexed paths can tell; none if nothing.
+    pub(crate) fn narrow(&self, condition: IndexCondition) -> Option<IndexCondition> {
+        match condition {
+            IndexCondition::Path { ref path, .. } => self.indexes(path).then_some(condition),
+            IndexCondition::All(conditions) => {
+                let mut told: Vec<_> =
+                    conditions.into_iter().filter_map(|one| self.narrow(one)).collect();
+                if told.len() < 2 { told.pop() } else { Some(IndexCondition::All(told)) }
+            }
+            IndexCondition::Any(conditions) => {
+                let told = conditions.into_iter().map(|one| self.narrow(one));
+                told.collect::<Option<_>>().map(IndexCondition::Any)
+            }
+        }
     }
 
     /// Whether an index can serve an ORDER BY on these paths.

@@ -1,0 +1,193 @@
+//! Access path selection: how the items that a query may want are reached.
+//!
+//! By index where that leaves few candidates, by the slice's own keys where those are fewer, and otherwise by
+//! scanning. An ORDER BY takes the order of an index, unless so few candidates are left that sorting them is
+//! less work. The choice changes what a query costs and never what it returns: filter and slice are checked on
+//! every item.
+
+use std::ops::Bound;
+
+use sidereal_query::IndexCondition;
+
+use super::execution::Execution;
+use super::index_building;
+use super::order_by::SortOrder;
+use super::target::Slice;
+use crate::request::ClassifiedRequest;
+use crate::store::{IndexDefinition, IndexKey, PathIndex, Position, Replica};
+
+/// A partition of fewer items is scanned: no index is worth its memory.
+const FEW_ITEMS: usize = 128;
+/// So many candidates are always worth looking up.
+const FEW_CANDIDATES: usize = 1000;
+/// Beyond the few, an index has to leave out all but one of so many items. Reading by ordinal costs a lookup
+/// each, and every page looks the candidates up again.
+const NARROWING: usize = 8;
+/// So many candidates are sorted rather than found in the order of an index.
+const SORTED_AT_ONCE: usize = 2000;
+
+/// How the items of a slice are reached.
+#[derive(Debug)]
+pub(super) enum Access {
+    /// All of the partition, in the order of ordinals.
+    Scan,
+    /// These, in the order of ordinals.
+    Listed(Vec<u64>),
+    /// These, or all of the slice, sorted by the query's order.
+    Sorted(Option<Vec<u64>>),
+    /// All of the partition, in the order of an index.
+    Ordered,
+}
+
+/// An access path, and the index lookups that it takes, for the charge.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    pub(super) access: Access,
+    pub(super) lookups: usize,
+}
+
+/// Chooses how to reach the items of a slice from `position` on.
+pub(super) fn choose(
+    request: &ClassifiedRequest,
+    slice: &Slice,
+    execution: &Execution,
+    position: Position,
+) -> Chosen {
+    let items = request.view(&slice.partition).len();
+    let most = FEW_CANDIDATES.max(items / NARROWING);
+    let in_window =
+        slice.window().map(|window| request.view(&slice.partition).count_within(window, most + 1));
+    let few_in_window = in_window.is_some_and(|count| count <= FEW_CANDIDATES);
+    let worthwhile = items > FEW_ITEMS && !few_in_window;
+    if let Some(condition) = execution.condition.as_ref().filter(|_| worthwhile) {
+        for path in condition.paths() {
+            let definition = IndexDefinition::of_path(path);
+            index_building::ensure(request, &slice.partition, &definition);
+        }
+    }
+    let found = {
+        let replica = request.view(&slice.partition);
+        let condition = execution.condition.as_ref().filter(|_| worthwhile);
+        let most = in_window.map_or(most, |count| count.min(most));
+        condition.and_then(|condition| candidates(&replica, condition, most))
+    };
+    let lookups = found.as_ref().map_or(0, |_| execution.condition.as_ref().map_or(0, lookups_of));
+    let listed = found.or_else(|| {
+        let window = slice.window().filter(|_| in_window.is_some_and(|count| count <= most))?;
+        Some(request.view(&slice.partition).ordinals_within(window, Position::Start))
+    });
+    let access = match &execution.order {
+        None => in_order(request, slice, listed, position),
+        Some(order) => sorted(request, slice, order, listed, worthwhile),
+    };
+    Chosen { access, lookups }
+}
+
+fn in_order(
+    request: &ClassifiedRequest,
+    slice: &Slice,
+    listed: Option<Vec<u64>>,
+    position: Position,
+) -> Access {
+    let from = |ordinals: Vec<u64>| {
+        let begin = match position {
+            Position::Start => 0,
+            Position::After(last) => ordinals.partition_point(|ordinal| *ordinal <= last),
+            Position::At(last) => ordinals.partition_point(|ordinal| *ordinal < last),
+        };
+        Access::Listed(ordinals[begin..].to_vec())
+    };
+    match (listed, slice.window()) {
+        (Some(ordinals), _) => from(ordinals),
+        (None, None) => Access::Scan,
+        (None, Some(window)) => {
+            Access::Listed(request.view(&slice.partition).ordinals_within(window, position))
+        }
+    }
+}
+
+fn sorted(
+    request: &ClassifiedRequest,
+    slice: &Slice,
+    order: &SortOrder,
+    listed: Option<Vec<u64>>,
+    worthwhile: bool,
+) -> Access {
+    if let Some(ordinals) = listed.filter(|ordinals| ordinals.len() <= SORTED_AT_ONCE) {
+        return Access::Sorted(Some(ordinals));
+    }
+    if !worthwhile {
+        return Access::Sorted(None);
+    }
+    index_building::ensure(request, &slice.partition, order.index());
+    let replica = request.view(&slice.partition);
+    match replica.indexes().get(order.index()).is_some_and(PathIndex::is_complete) {
+        true => Access::Ordered,
+        false => Access::Sorted(None),
+    }
+}
+
+/// The ordinals of the items that may satisfy a condition, each once and in order; none if the indexes cannot
+/// tell, or there are more than `most`.
+fn candidates(replica: &Replica, condition: &IndexCondition, most: usize) -> Option<Vec<u64>> {
+    let mut ordinals = Vec::new();
+    collect(replica, condition, most, &mut ordinals)?;
+    ordinals.sort_unstable();
+    ordinals.dedup();
+    Some(ordinals)
+}
+
+fn collect(
+    replica: &Replica,
+    condition: &IndexCondition,
+    most: usize,
+    ordinals: &mut Vec<u64>,
+) -> Option<()> {
+    match condition {
+        IndexCondition::Path { path, ranges } => {
+            let index = replica.indexes().get(&IndexDefinition::of_path(path))?;
+            let room = most.saturating_sub(ordinals.len());
+            let before = ordinals.len();
+            ordinals.extend(index.candidates(ranges).take(room + 1));
+            (ordinals.len() - before <= room).then_some(())
+        }
+        IndexCondition::Any(conditions) => {
+            conditions.iter().try_for_each(|one| collect(replica, one, most, ordinals))
+        }
+        IndexCondition::All(conditions) => {
+            // The most selective one: the others would leave out no more than the filter does.
+            let counted =
+                conditions.iter().filter_map(|one| Some((count(replica, one, most)?, one)));
+            let (_, fewest) = counted.min_by_key(|(count, _)| *count)?;
+            collect(replica, fewest, most, ordinals)
+        }
+    }
+}
+
+/// How many candidates a condition has, counted up to one more than `most`; none if the indexes cannot tell.
+fn count(replica: &Replica, condition: &IndexCondition, most: usize) -> Option<usize> {
+    match condition {
+        IndexCondition::Path { path, ranges } => {
+            let index = replica.indexes().get(&IndexDefinition::of_path(path))?;
+            Some(index.candidates(ranges).take(most + 1).count())
+        }
+        IndexCondition::Any(conditions) => {
+            conditions.iter().map(|one| count(replica, one, most)).sum()
+        }
+        IndexCondition::All(conditions) => {
+            conditions.iter().filter_map(|one| count(replica, one, most)).min()
+        }
+    }
+}
+
+/// The ranges that a condition asks indexes for.
+fn lookups_of(condition: &IndexCondition) -> usize {
+    match condition {
+        IndexCondition::Path { ranges, .. } => ranges.len(),
+        IndexCondition::Any(conditions) => conditions.iter().map(lookups_of).sum(),
+        IndexCondition::All(conditions) => conditions.iter().map(lookups_of).min().unwrap_or(0),
+    }
+}
+
+/// Where an order resumes: an entry of an index.
+pub(super) type OrderBound = Bound<(IndexKey, u64)>;
