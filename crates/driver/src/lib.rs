@@ -56,7 +56,7 @@ pub mod transport;
 
 pub use cosmos_driver::{CosmosDriver, OperationOptions};
 pub use error::{Error, ErrorKind};
-pub use operation::{CosmosOperation, Precondition};
+pub use operation::{CosmosOperation, OperationTarget, Precondition};
 pub use response::CosmosResponse;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, DriverError, RuntimeError};
 pub use sidereal_macros::CosmosOptions;

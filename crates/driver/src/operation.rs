@@ -1,5 +1,7 @@
 //! What is asked of the service.
 
+mod target;
+
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,6 +12,8 @@ use sidereal_protocol::{
     SessionToken,
 };
 
+pub(crate) use self::target::EncodedTarget;
+pub use self::target::OperationTarget;
 use crate::retry::RequestKind;
 use crate::{Error, ErrorKind};
 
@@ -20,7 +24,7 @@ use crate::{Error, ErrorKind};
 pub struct CosmosOperation {
     operation_type: OperationType,
     path: RequestPath,
-    partition_key: Option<PartitionKey>,
+    target: Option<OperationTarget>,
     precondition: Option<Precondition>,
     session_token: Option<SessionToken>,
     encoded: Encoded,
@@ -37,8 +41,8 @@ pub(crate) struct Encoded {
     path: Option<PathAndQuery>,
     /// The link that a signature covers.
     pub(crate) signed_link: Arc<str>,
-    /// None if the operation has no key, and within if it cannot be sent.
-    partition_key: Option<Option<HeaderValue>>,
+    /// None if the operation is about no part of a container.
+    pub(crate) target: Option<EncodedTarget>,
 }
 
 impl Encoded {
@@ -46,7 +50,7 @@ impl Encoded {
         Self {
             path: PathAndQuery::from_maybe_shared(Bytes::from(path.encode())).ok(),
             signed_link: path.signed_link().into(),
-            partition_key: None,
+            target: None,
         }
     }
 
@@ -55,12 +59,6 @@ impl Encoded {
         let refused =
             || Error::new(ErrorKind::InvalidRequest, "the operation's path cannot be sent");
         self.path.clone().ok_or_else(refused)
-    }
-
-    /// The header of the partition key, if the operation has one.
-    pub(crate) fn partition_key(&self) -> Result<Option<HeaderValue>, Error> {
-        let refused = || Error::new(ErrorKind::InvalidRequest, "the partition key cannot be sent");
-        self.partition_key.clone().map(|key| key.ok_or_else(refused)).transpose()
     }
 }
 
@@ -164,7 +162,7 @@ impl CosmosOperation {
         Self::on_item(OperationType::Delete, container, key, id)
     }
 
-    /// Runs a query over the items of a container, or of one partition key if it is given one.
+    /// Runs a query over all items of a container, or over a part of it if it is given a target.
     ///
     /// # Errors
     ///
@@ -173,7 +171,9 @@ impl CosmosOperation {
         container: &ResourceLink,
         query: Bytes,
     ) -> Result<Self, sidereal_protocol::Error> {
-        Ok(Self::on_items(OperationType::Query, container)?.with_body(query))
+        Ok(Self::on_items(OperationType::Query, container)?
+            .with_target(OperationTarget::Feed)
+            .with_body(query))
     }
 
     fn on_item(
@@ -208,7 +208,7 @@ impl CosmosOperation {
             operation_type,
             encoded: Encoded::of(&path),
             path,
-            partition_key: None,
+            target: None,
             precondition: None,
             session_token: None,
             headers: HeaderMap::new(),
@@ -219,9 +219,15 @@ impl CosmosOperation {
 
     /// The same operation on the items of one partition key.
     #[must_use]
-    pub fn with_partition_key(mut self, key: PartitionKey) -> Self {
-        self.encoded.partition_key = Some(HeaderValue::try_from(key.to_header()).ok());
-        self.partition_key = Some(key);
+    pub fn with_partition_key(self, key: PartitionKey) -> Self {
+        self.with_target(OperationTarget::PartitionKey(key))
+    }
+
+    /// The same operation on a part of its container.
+    #[must_use]
+    pub fn with_target(mut self, target: OperationTarget) -> Self {
+        self.encoded.target = Some(EncodedTarget::of(&target));
+        self.target = Some(target);
         self
     }
 
@@ -272,10 +278,19 @@ impl CosmosOperation {
         &self.path
     }
 
+    /// The part of its container that it is about, if it is about one.
+    #[must_use]
+    pub fn target(&self) -> Option<&OperationTarget> {
+        self.target.as_ref()
+    }
+
     /// The partition key, if it is about one.
     #[must_use]
     pub fn partition_key(&self) -> Option<&PartitionKey> {
-        self.partition_key.as_ref()
+        match &self.target {
+            Some(OperationTarget::PartitionKey(key)) => Some(key),
+            _ => None,
+        }
     }
 
     /// Its parts as they are sent.

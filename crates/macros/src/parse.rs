@@ -69,6 +69,11 @@ impl Layer {
         Ident::new(name, Span::call_site())
     }
 
+    /// Whether it is that of one call.
+    pub(crate) fn is_operation(self) -> bool {
+        matches!(self, Self::Operation)
+    }
+
     fn name(self) -> &'static str {
         match self {
             Self::Runtime => "runtime",

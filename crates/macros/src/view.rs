@@ -1,6 +1,7 @@
 //! The view: references to the group at each layer, and one accessor per setting.
 //!
-//! Accessors walk from the highest layer to the lowest and allocate nothing, merges excepted.
+//! Accessors walk from the highest layer to the lowest and allocate nothing, merges excepted. Layers that do
+//! not change any more can be merged into one group, and a view made of that.
 
 use proc_macro2::{Span, TokenStream};
 use quote::{format_ident, quote, quote_spanned};
@@ -16,6 +17,14 @@ pub(crate) fn generate(group: &Group) -> TokenStream {
     let layers: Vec<Ident> = parameters(group);
     let accessors = group.fields.iter().map(|field| accessor(group, field));
     let settings = group.fields.iter().map(|field| settings(group, field));
+    let merged = group.fields.iter().map(|field| merged(group, field));
+    let (over_parameters, over_layers) = over_merged(group);
+    let unset = group.layers.iter().any(|layer| !layer.is_operation()).then(|| {
+        quote! {
+            static UNSET: ::std::sync::LazyLock<#name> =
+                ::std::sync::LazyLock::new(::core::default::Default::default);
+        }
+    });
     let checks = group.fields.iter().filter_map(|field| nested_layers_check(group, field));
     let summary =
         format!("Resolves [`{name}`] across its layers, each setting when it is asked for.");
@@ -32,6 +41,19 @@ pub(crate) fn generate(group: &Group) -> TokenStream {
             #[must_use]
             pub const fn new(#(#layers: &'a #name),*) -> Self {
                 Self { #(#layers),* }
+            }
+
+            /// Puts layers that were [`merged`](Self::merged) before under those of a call.
+            #[must_use]
+            pub fn over_merged(#(#over_parameters),*) -> Self {
+                #unset
+                Self { #(#over_layers),* }
+            }
+
+            /// All layers as one group; what none of them sets stays unset.
+            #[must_use]
+            pub fn merged(&self) -> #name {
+                #name { #(#merged),* }
             }
 
             #(#accessors)*
@@ -109,6 +131,7 @@ fn merge(group: &Group, field: &Field, attribute: Span) -> TokenStream {
     // The bound is checked where the attribute stands, so that the message points there.
     let extend =
         quote_spanned!(attribute=> ::sidereal_driver::options::layering::Merge::extend_from);
+    let each = format_ident!("each_{}", name);
     quote! {
         pub fn #name(&self) -> #value {
             let mut merged = <#value as ::core::default::Default>::default();
@@ -117,7 +140,50 @@ fn merge(group: &Group, field: &Field, attribute: Span) -> TokenStream {
             })*
             merged
         }
+
+        /// The same, layer by layer and lowest first, for who merges them into something of their own.
+        pub fn #each(&self) -> impl ::core::iter::Iterator<Item = &'a #value> + use<'a> {
+            [#(self.#layers.#name.as_ref()),*].into_iter().flatten()
+        }
     }
+}
+
+/// The parameters of `over_merged`, and what each layer of the view is then: the merged group in the slot of
+/// the lowest layer, nothing in those that it replaces, and the call's own.
+fn over_merged(group: &Group) -> (Vec<TokenStream>, Vec<TokenStream>) {
+    let name = &group.name;
+    let mut taken = vec![quote!(merged: &'a #name)];
+    let mut layers = vec![quote!(env: merged)];
+    for layer in &group.layers {
+        let field = layer.field();
+        if layer.is_operation() {
+            taken.push(quote!(#field: &'a #name));
+            layers.push(quote!(#field));
+        } else {
+            layers.push(quote!(#field: &*UNSET));
+        }
+    }
+    (taken, layers)
+}
+
+/// A field of the merged group: what the highest layer that has it says, or all of them together.
+fn merged(group: &Group, field: &Field) -> TokenStream {
+    let name = &field.name;
+    let layers = parameters(group);
+    let value = match field.resolution {
+        Resolution::Shadow { .. } => {
+            let highest_first = layers.iter().rev();
+            quote!(::core::option::Option::None
+                #(.or_else(|| ::core::clone::Clone::clone(&self.#highest_first.#name)))*)
+        }
+        Resolution::Merge { .. } => {
+            quote!((false #(|| self.#layers.#name.is_some())*).then(|| self.#name()))
+        }
+        Resolution::Nested => {
+            quote!((false #(|| self.#layers.#name.is_some())*).then(|| self.#name().merged()))
+        }
+    };
+    quote!(#name: #value)
 }
 
 fn nested(group: &Group, name: &Ident, value: &Type) -> TokenStream {

@@ -163,6 +163,16 @@ pub struct Executed {
 impl Client {
     /// Sends a request for a path of a peer over some connection, once.
     pub fn send(&self, url: &str, path: &str) -> impl Future<Output = Sent> + Send + use<> {
+        self.send_on(url, path, SendTerms::default())
+    }
+
+    /// Sends a request for a path of a peer on terms of its own, without retries.
+    pub fn send_on(
+        &self,
+        url: &str,
+        path: &str,
+        terms: SendTerms,
+    ) -> impl Future<Output = Sent> + Send + use<> {
         let transport = Arc::clone(&self.transport);
         let endpoint = endpoint(url);
         let uri = endpoint.uri(path.parse().unwrap());
@@ -172,9 +182,7 @@ impl Client {
             let mut diagnostics = RequestDiagnostics::new(context, None, endpoint.clone(), started);
             let mut request = HttpRequest::new(Bytes::new());
             *request.uri_mut() = uri;
-            let sending =
-                transport.send(&endpoint, request, &mut diagnostics, SendTerms::default());
-            let outcome = sending.await;
+            let outcome = transport.send(&endpoint, request, &mut diagnostics, terms).await;
             Sent { outcome, diagnostics }
         }
     }

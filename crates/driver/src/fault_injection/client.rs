@@ -1,6 +1,7 @@
-//! A client that faults are injected into.
+//! A client that faults are injected into, and the gate before the connections that it makes by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -9,33 +10,101 @@ use super::factory::Faults;
 use super::{ConnectFault, Delivery, FaultInjectionResult, FaultInjectionRule, RequestView};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::transport::{
-    Endpoint, HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol, HttpRequest,
-    HttpResponse, RequestSentStatus, StreamLimit,
+    ConnectGate, Endpoint, HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol,
+    HttpRequest, HttpResponse, RequestSentStatus, StreamLimit,
 };
 
 /// Wraps a client: the rule that a request meets is applied to it; any other request passes through.
 #[derive(Debug)]
 pub struct FaultInjectingHttpClient {
     inner: Arc<dyn HttpClient>,
+    gate: Arc<FaultGate>,
+}
+
+/// What a client and the connections behind it share.
+#[derive(Debug)]
+pub(super) struct FaultGate {
     endpoint: Endpoint,
     number: u64,
     faults: Arc<Faults>,
     closed: CancellationToken,
+    /// Whether the connection that is made next was judged already, by who asked the client to connect.
+    is_judged: AtomicBool,
+}
+
+impl FaultGate {
+    pub(super) fn new(endpoint: Endpoint, number: u64, faults: Arc<Faults>) -> Arc<Self> {
+        let (closed, is_judged) = (CancellationToken::new(), AtomicBool::new(false));
+        Arc::new(Self { endpoint, number, faults, closed, is_judged })
+    }
+
+    /// The fault that a connection meets.
+    fn connect_fault(&self) -> Option<ConnectFault> {
+        let (endpoint, client) = (&self.endpoint, self.number);
+        let view = RequestView { endpoint, client, request: None, region: None };
+        match self.faults.hit(&view)?.result() {
+            FaultInjectionResult::Connect(fault) => Some(*fault),
+            _ => None,
+        }
+    }
+
+    /// Lets a connection be made, late or not at all.
+    async fn judge_connection(&self) -> Result<(), HttpError> {
+        let not_sent = RequestSentStatus::NotSent;
+        match self.connect_fault() {
+            None => Ok(()),
+            Some(ConnectFault::Fail(kind)) => {
+                Err(HttpError::new(kind, not_sent, "a fault was injected into the connection"))
+            }
+            Some(ConnectFault::Delay(delay)) => self.wait(delay, not_sent).await,
+            Some(ConnectFault::Hang) => Err(self.closing(not_sent).await),
+        }
+    }
+
+    async fn wait(&self, delay: Duration, sent: RequestSentStatus) -> Result<(), HttpError> {
+        tokio::select! {
+            // The closing first: a closed client does nothing more.
+            biased;
+            closed = self.closing(sent) => Err(closed),
+            () = tokio::time::sleep(delay) => Ok(()),
+        }
+    }
+
+    /// Waits until the client is closed.
+    async fn closing(&self, sent: RequestSentStatus) -> HttpError {
+        self.closed.cancelled().await;
+        HttpError::new(HttpErrorKind::Evicted, sent, "the client was closed during a fault")
+    }
+}
+
+impl ConnectGate for FaultGate {
+    fn before_connect(&self) -> HttpFuture<'_, ()> {
+        Box::pin(async {
+            // Relaxed: one flag between a caller and the connection that it waits for.
+            match self.is_judged.swap(false, Ordering::Relaxed) {
+                true => Ok(()),
+                false => self.judge_connection().await,
+            }
+        })
+    }
 }
 
 impl FaultInjectingHttpClient {
-    pub(super) fn new(
-        inner: Arc<dyn HttpClient>,
-        endpoint: Endpoint,
-        number: u64,
-        faults: Arc<Faults>,
-    ) -> Self {
-        Self { inner, endpoint, number, faults, closed: CancellationToken::new() }
+    pub(super) fn new(inner: Arc<dyn HttpClient>, gate: Arc<FaultGate>) -> Self {
+        Self { inner, gate }
     }
 
-    fn rule_for(&self, request: Option<&HttpRequest>) -> Option<Arc<FaultInjectionRule>> {
-        let (endpoint, client) = (&self.endpoint, self.number);
-        self.faults.hit(&RequestView { endpoint, client, request })
+    fn rule_for(
+        &self,
+        request: &HttpRequest,
+        diagnostics: &RequestDiagnostics,
+    ) -> Option<Arc<FaultInjectionRule>> {
+        self.gate.faults.hit(&RequestView {
+            endpoint: &self.gate.endpoint,
+            client: self.gate.number,
+            request: Some(request),
+            region: diagnostics.region.as_ref(),
+        })
     }
 
     /// Does to a request what its rule says.
@@ -49,7 +118,7 @@ impl FaultInjectingHttpClient {
             FaultInjectionResult::Answer(answer) => {
                 // Recorded as sent: to everything above, the service has answered.
                 diagnostics.sent();
-                self.wait(answer.delay(), RequestSentStatus::MaybeSent).await?;
+                self.gate.wait(answer.delay(), RequestSentStatus::MaybeSent).await?;
                 diagnostics.record(RequestEventKind::ResponseHeadersReceived);
                 Ok(answer.response())
             }
@@ -59,12 +128,12 @@ impl FaultInjectingHttpClient {
             }
             FaultInjectionResult::Delay(delay) => {
                 diagnostics.not_sent_yet();
-                self.wait(*delay, RequestSentStatus::NotSent).await?;
+                self.gate.wait(*delay, RequestSentStatus::NotSent).await?;
                 self.inner.execute(request, diagnostics).await
             }
             FaultInjectionResult::Hang => {
                 diagnostics.sent();
-                Err(self.closing(RequestSentStatus::MaybeSent).await)
+                Err(self.gate.closing(RequestSentStatus::MaybeSent).await)
             }
             // Such a rule applies to no request.
             FaultInjectionResult::Connect(_) => self.inner.execute(request, diagnostics).await,
@@ -99,21 +168,6 @@ impl FaultInjectingHttpClient {
         }
         Ok(())
     }
-
-    async fn wait(&self, delay: Duration, sent: RequestSentStatus) -> Result<(), HttpError> {
-        tokio::select! {
-            // The closing first: a closed client does nothing more.
-            biased;
-            closed = self.closing(sent) => Err(closed),
-            () = tokio::time::sleep(delay) => Ok(()),
-        }
-    }
-
-    /// Waits until the client is closed.
-    async fn closing(&self, sent: RequestSentStatus) -> HttpError {
-        self.closed.cancelled().await;
-        HttpError::new(HttpErrorKind::Evicted, sent, "the client was closed during a fault")
-    }
 }
 
 impl HttpClient for FaultInjectingHttpClient {
@@ -122,7 +176,7 @@ impl HttpClient for FaultInjectingHttpClient {
         request: HttpRequest,
         diagnostics: &'a mut RequestDiagnostics,
     ) -> HttpFuture<'a, HttpResponse> {
-        match self.rule_for(Some(&request)) {
+        match self.rule_for(&request, diagnostics) {
             Some(rule) => {
                 Box::pin(async move { self.apply(rule.result(), request, diagnostics).await })
             }
@@ -131,23 +185,15 @@ impl HttpClient for FaultInjectingHttpClient {
     }
 
     fn connect(&self) -> HttpFuture<'_, Option<HttpProtocol>> {
-        let rule = self.rule_for(None);
-        let fault = rule.as_ref().and_then(|rule| match rule.result() {
-            FaultInjectionResult::Connect(fault) => Some(*fault),
-            _ => None,
-        });
-        let not_sent = RequestSentStatus::NotSent;
-        match fault {
-            None => self.inner.connect(),
-            Some(ConnectFault::Fail(kind)) => Box::pin(async move {
-                Err(HttpError::new(kind, not_sent, "a fault was injected into the connection"))
-            }),
-            Some(ConnectFault::Delay(delay)) => Box::pin(async move {
-                self.wait(delay, not_sent).await?;
-                self.inner.connect().await
-            }),
-            Some(ConnectFault::Hang) => Box::pin(async move { Err(self.closing(not_sent).await) }),
-        }
+        Box::pin(async {
+            self.gate.judge_connection().await?;
+            // Relaxed: see `before_connect`.
+            self.gate.is_judged.store(true, Ordering::Relaxed);
+            let connected = self.inner.connect().await;
+            // A client that was connected already, or is somebody else's, has not passed the gate.
+            self.gate.is_judged.store(false, Ordering::Relaxed);
+            connected
+        })
     }
 
     fn stream_limit(&self) -> StreamLimit {
@@ -163,7 +209,7 @@ impl HttpClient for FaultInjectingHttpClient {
     }
 
     fn close(&self) {
-        self.closed.cancel();
+        self.gate.closed.cancel();
         self.inner.close();
     }
 }

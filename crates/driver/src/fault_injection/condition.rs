@@ -1,19 +1,24 @@
 //! Which requests a rule is about.
 
 use http::{HeaderName, HeaderValue, Method};
+use sidereal_protocol::{OperationType, RegionName};
 
+use super::classification::{is_about_container, operation_of};
 use crate::transport::{Endpoint, HttpRequest};
 
 /// The requests that a rule applies to: every part that is given has to hold, none given is all of them.
 ///
-/// A connection is made for no request in particular, so a rule that names a method, a path or a header
-/// never applies to one.
+/// A connection is made for no request in particular, so a rule that names anything of a request, its region
+/// included, never applies to one: name the host.
 #[derive(Clone, Debug, Default)]
 pub struct FaultInjectionCondition {
     method: Option<Method>,
     path_prefix: Option<String>,
     path_contains: Option<String>,
     headers: Vec<(HeaderName, HeaderValue)>,
+    operation: Option<OperationType>,
+    container: Option<(String, String)>,
+    region: Option<RegionName>,
     host: Option<String>,
     client: Option<u64>,
 }
@@ -27,6 +32,8 @@ pub struct RequestView<'a> {
     pub client: u64,
     /// The request; none while a connection is made.
     pub request: Option<&'a HttpRequest>,
+    /// The region that the request was routed to, where it is known.
+    pub region: Option<&'a RegionName>,
 }
 
 impl FaultInjectionCondition {
@@ -64,6 +71,27 @@ impl FaultInjectionCondition {
         self
     }
 
+    /// Only requests that do this.
+    #[must_use]
+    pub fn operation(mut self, operation: OperationType) -> Self {
+        self.operation = Some(operation);
+        self
+    }
+
+    /// Only requests about this container, or something in it.
+    #[must_use]
+    pub fn container(mut self, database: impl Into<String>, container: impl Into<String>) -> Self {
+        self.container = Some((database.into(), container.into()));
+        self
+    }
+
+    /// Only requests that were routed to this region.
+    #[must_use]
+    pub fn region(mut self, region: impl Into<RegionName>) -> Self {
+        self.region = Some(region.into());
+        self
+    }
+
     /// Only requests to this host, whatever the port.
     #[must_use]
     pub fn host(mut self, host: impl Into<String>) -> Self {
@@ -85,7 +113,10 @@ impl FaultInjectionCondition {
         host.is_none_or(|host| host.eq_ignore_ascii_case(view.endpoint.host()))
             && self.client.is_none_or(|number| number == view.client)
             && match view.request {
-                Some(request) => self.matches_request(request),
+                Some(request) => {
+                    self.region.as_ref().is_none_or(|region| view.region == Some(region))
+                        && self.matches_request(request)
+                }
                 None => !self.asks_for_a_request(),
             }
     }
@@ -95,6 +126,10 @@ impl FaultInjectionCondition {
         self.method.as_ref().is_none_or(|method| method == request.method())
             && self.path_prefix.as_ref().is_none_or(|prefix| path.starts_with(prefix))
             && self.path_contains.as_ref().is_none_or(|part| path.contains(part))
+            && self.operation.is_none_or(|wanted| operation_of(request) == Some(wanted))
+            && self.container.as_ref().is_none_or(|(database, container)| {
+                is_about_container(request, database, container)
+            })
             && self.headers.iter().all(|(name, value)| {
                 request.headers().get_all(name).iter().any(|present| present == value)
             })
@@ -104,6 +139,9 @@ impl FaultInjectionCondition {
         self.method.is_some()
             || self.path_prefix.is_some()
             || self.path_contains.is_some()
+            || self.operation.is_some()
+            || self.container.is_some()
+            || self.region.is_some()
             || !self.headers.is_empty()
     }
 }
@@ -124,7 +162,9 @@ mod tests {
 
     fn applies(condition: &FaultInjectionCondition, request: Option<&HttpRequest>) -> bool {
         let endpoint = "https://west.contoso.com".parse().unwrap();
-        condition.matches(&RequestView { endpoint: &endpoint, client: 2, request })
+        let region = RegionName::from("West US");
+        let region = request.map(|_| &region);
+        condition.matches(&RequestView { endpoint: &endpoint, client: 2, request, region })
     }
 
     #[test]
@@ -142,6 +182,12 @@ mod tests {
             (any().path_contains("/colls/carts"), false),
             (upsert("true"), true),
             (upsert("false"), false),
+            (any().operation(OperationType::Upsert), true),
+            (any().operation(OperationType::Create), false),
+            (any().container("shop", "orders"), true),
+            (any().container("shop", "carts"), false),
+            (any().region("West US"), true),
+            (any().region("East US"), false),
             (any().host("West.contoso.com"), true),
             (any().host("east.contoso.com"), false),
             (any().client(2), true),
@@ -166,5 +212,8 @@ mod tests {
         assert!(applies(&FaultInjectionCondition::any().host("west.contoso.com"), None));
         assert!(!applies(&FaultInjectionCondition::any().method(Method::GET), None));
         assert!(!applies(&FaultInjectionCondition::any().path_prefix("/"), None));
+        assert!(!applies(&FaultInjectionCondition::any().region("West US"), None));
+        assert!(!applies(&FaultInjectionCondition::any().container("shop", "orders"), None));
+        assert!(!applies(&FaultInjectionCondition::any().operation(OperationType::Read), None));
     }
 }

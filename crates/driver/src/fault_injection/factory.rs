@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
+use super::client::FaultGate;
 use super::{FaultInjectingHttpClient, FaultInjectionRule, RequestView, decide};
 use crate::system::Clock;
-use crate::transport::{Endpoint, HttpClient, HttpClientConfig, HttpClientFactory};
+use crate::transport::{ConnectGate, Endpoint, HttpClient, HttpClientConfig, HttpClientFactory};
 
 /// Wraps the clients of another factory, so that faults can be injected into them while they run.
 ///
@@ -97,10 +98,12 @@ impl FaultInjectingHttpClientFactory {
 
 impl HttpClientFactory for FaultInjectingHttpClientFactory {
     fn create(&self, endpoint: &Endpoint, config: &HttpClientConfig) -> Arc<dyn HttpClient> {
-        let inner = self.inner.create(endpoint, config);
         let number = self.next_number(endpoint);
-        let faults = Arc::clone(&self.faults);
-        Arc::new(FaultInjectingHttpClient::new(inner, endpoint.clone(), number, faults))
+        let gate = FaultGate::new(endpoint.clone(), number, Arc::clone(&self.faults));
+        let mut config = config.clone();
+        config.connect_gate = Some(Arc::clone(&gate) as Arc<dyn ConnectGate>);
+        let inner = self.inner.create(endpoint, &config);
+        Arc::new(FaultInjectingHttpClient::new(inner, gate))
     }
 }
 

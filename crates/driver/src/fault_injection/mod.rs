@@ -26,8 +26,10 @@
 //! assert_eq!(rule.hits(), 0);
 //! ```
 //!
-//! What a rule cannot see is the region: at this level there are endpoints.
+//! A rule about connections reaches every connection that a client of ours makes, later ones of an HTTP/1.1
+//! pool included; of a foreign client it reaches the first.
 
+mod classification;
 mod client;
 mod condition;
 mod factory;

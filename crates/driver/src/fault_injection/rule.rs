@@ -179,7 +179,8 @@ mod tests {
     fn met(rules: &[Arc<FaultInjectionRule>], now: Instant, random: u64) -> Option<&str> {
         let endpoint = "https://contoso.com".parse().unwrap();
         let request = HttpRequest::default();
-        let view = RequestView { endpoint: &endpoint, client: 0, request: Some(&request) };
+        let request = Some(&request);
+        let view = RequestView { endpoint: &endpoint, client: 0, request, region: None };
         decide(rules, &view, now, random).map(|rule| rule.id())
     }
 
@@ -280,7 +281,7 @@ mod tests {
         let rules = [FaultInjectionRule::new("connect", hang), throttling("request")].map(Arc::new);
         let request = HttpRequest::default();
         let chosen = |request| {
-            let view = RequestView { endpoint: &endpoint, client: 0, request };
+            let view = RequestView { endpoint: &endpoint, client: 0, request, region: None };
             decide(&rules, &view, Instant::now(), 0).map(|rule| rule.id())
         };
         assert_eq!(chosen(None), Some("connect"));

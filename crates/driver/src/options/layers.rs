@@ -107,11 +107,33 @@ impl CosmosEnvironmentOptions {
 }
 
 /// The layers below an operation, on top of each other: what a client resolves its settings through.
-#[derive(Clone, Debug, Default)]
+///
+/// They do not change any more, so they are merged once, and a call's own options are all that is looked at
+/// for each operation.
+#[derive(Clone, Debug)]
 pub struct OptionLayers {
     environment: Arc<CosmosEnvironmentOptions>,
     runtime: Arc<CosmosRuntimeOptions>,
     account: Arc<CosmosClientOptions>,
+    merged: Arc<CosmosRuntimeOptions>,
+}
+
+impl Default for OptionLayers {
+    fn default() -> Self {
+        Self::new(Arc::default(), Arc::default(), Arc::default())
+    }
+}
+
+/// The view of a group across all three layers, where each value's layer still shows.
+macro_rules! across_layers {
+    ($layers:expr, $view:ident, $group:ident $(, $operation:expr)?) => {
+        $view::new(
+            &$layers.environment.runtime.$group,
+            &$layers.runtime.$group,
+            &$layers.account.$group
+            $(, $operation)?
+        )
+    };
 }
 
 impl OptionLayers {
@@ -122,68 +144,77 @@ impl OptionLayers {
         runtime: Arc<CosmosRuntimeOptions>,
         account: Arc<CosmosClientOptions>,
     ) -> Self {
-        Self { environment, runtime, account }
+        let mut layers = Self { environment, runtime, account, merged: Arc::default() };
+        layers.merged = Arc::new(layers.merge());
+        layers
+    }
+
+    fn merge(&self) -> CosmosRuntimeOptions {
+        let (availability, request) = Default::default();
+        CosmosRuntimeOptions {
+            client_options: across_layers!(self, ClientOptionsView, client_options).merged(),
+            connection: across_layers!(self, ConnectionOptionsView, connection).merged(),
+            sharding: across_layers!(self, ShardingOptionsView, sharding).merged(),
+            regions: across_layers!(self, RegionOptionsView, regions).merged(),
+            retry: across_layers!(self, RetryOptionsView, retry).merged(),
+            partition_failover: across_layers!(
+                self,
+                PartitionFailoverOptionsView,
+                partition_failover
+            )
+            .merged(),
+            availability: across_layers!(
+                self,
+                AvailabilityOptionsView,
+                availability,
+                &availability
+            )
+            .merged(),
+            request: across_layers!(self, RequestOptionsView, request, &request).merged(),
+            account: across_layers!(self, CosmosAccountOptionsView, account).merged(),
+        }
     }
 
     /// Transport, user agent and tracing.
     #[must_use]
     pub fn client_options(&self) -> ClientOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        ClientOptionsView::new(
-            &environment.client_options,
-            &runtime.client_options,
-            &account.client_options,
-        )
+        ClientOptionsView::over_merged(&self.merged.client_options)
     }
 
     /// Timeouts and the HTTP/1.1 pool.
     #[must_use]
     pub fn connection(&self) -> ConnectionOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        ConnectionOptionsView::new(
-            &environment.connection,
-            &runtime.connection,
-            &account.connection,
-        )
+        ConnectionOptionsView::over_merged(&self.merged.connection)
     }
 
     /// HTTP/2 connection sharding.
     #[must_use]
     pub fn sharding(&self) -> ShardingOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        ShardingOptionsView::new(&environment.sharding, &runtime.sharding, &account.sharding)
+        ShardingOptionsView::over_merged(&self.merged.sharding)
     }
 
     /// Where the application runs and which regions it prefers.
     #[must_use]
     pub fn regions(&self) -> RegionOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        RegionOptionsView::new(&environment.regions, &runtime.regions, &account.regions)
+        RegionOptionsView::over_merged(&self.merged.regions)
     }
 
     /// Switches of partition-level failover and of session retries.
     #[must_use]
     pub fn retry(&self) -> RetryOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        RetryOptionsView::new(&environment.retry, &runtime.retry, &account.retry)
+        RetryOptionsView::over_merged(&self.merged.retry)
     }
 
     /// Thresholds of the partition circuit breaker and of failback.
     #[must_use]
     pub fn partition_failover(&self) -> PartitionFailoverOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        PartitionFailoverOptionsView::new(
-            &environment.partition_failover,
-            &runtime.partition_failover,
-            &account.partition_failover,
-        )
+        PartitionFailoverOptionsView::over_merged(&self.merged.partition_failover)
     }
 
     /// Identity and endpoints.
     #[must_use]
     pub fn account(&self) -> CosmosAccountOptionsView<'_> {
-        let (environment, runtime, account) = self.layers();
-        CosmosAccountOptionsView::new(&environment.account, &runtime.account, &account.account)
+        CosmosAccountOptionsView::over_merged(&self.merged.account)
     }
 
     /// Hedging, the deadline and the retry budgets of one call.
@@ -192,20 +223,13 @@ impl OptionLayers {
         &'a self,
         operation: &'a AvailabilityOptions,
     ) -> AvailabilityOptionsView<'a> {
-        let (environment, runtime, account) = self.layers();
-        AvailabilityOptionsView::new(
-            &environment.availability,
-            &runtime.availability,
-            &account.availability,
-            operation,
-        )
+        AvailabilityOptionsView::over_merged(&self.merged.availability, operation)
     }
 
     /// What one call asks of the service.
     #[must_use]
     pub fn request<'a>(&'a self, operation: &'a RequestOptions) -> RequestOptionsView<'a> {
-        let (environment, runtime, account) = self.layers();
-        RequestOptionsView::new(&environment.request, &runtime.request, &account.request, operation)
+        RequestOptionsView::over_merged(&self.merged.request, operation)
     }
 
     /// What one write asks for.
@@ -218,24 +242,74 @@ impl OptionLayers {
     /// otherwise.
     #[must_use]
     pub fn settings(&self) -> Vec<Setting> {
-        let availability = AvailabilityOptions::default();
-        let request = RequestOptions::default();
+        let (availability, request) = Default::default();
         let write = ItemWriteOptions::default();
         let mut table = SettingsTable::default();
-        table.nested("client_options", |it| self.client_options().describe(it));
-        table.nested("connection", |it| self.connection().describe(it));
-        table.nested("sharding", |it| self.sharding().describe(it));
-        table.nested("regions", |it| self.regions().describe(it));
-        table.nested("retry", |it| self.retry().describe(it));
-        table.nested("partition_failover", |it| self.partition_failover().describe(it));
-        table.nested("availability", |it| self.availability(&availability).describe(it));
-        table.nested("request", |it| self.request(&request).describe(it));
-        table.nested("account", |it| self.account().describe(it));
+        macro_rules! describe {
+            ($view:ident, $group:ident $(, $operation:expr)?) => {
+                table.nested(stringify!($group), |it| {
+                    across_layers!(self, $view, $group $(, $operation)?).describe(it);
+                });
+            };
+        }
+        describe!(ClientOptionsView, client_options);
+        describe!(ConnectionOptionsView, connection);
+        describe!(ShardingOptionsView, sharding);
+        describe!(RegionOptionsView, regions);
+        describe!(RetryOptionsView, retry);
+        describe!(PartitionFailoverOptionsView, partition_failover);
+        describe!(AvailabilityOptionsView, availability, &availability);
+        describe!(RequestOptionsView, request, &request);
+        describe!(CosmosAccountOptionsView, account);
         table.nested("write", |it| self.write(&write).describe(it));
         table.into_settings()
     }
+}
 
-    fn layers(&self) -> (&CosmosRuntimeOptions, &CosmosRuntimeOptions, &CosmosClientOptions) {
-        (&self.environment.runtime, &self.runtime, &self.account)
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use http::HeaderValue;
+    use http::header::{ACCEPT, TE};
+
+    use super::*;
+
+    /// A value at each layer, and one that only a call sets.
+    #[test]
+    fn merged_layers_resolve_as_the_layers_do() {
+        let mut environment = CosmosEnvironmentOptions::default();
+        environment.runtime.availability.max_failover_retry_count = Some(1);
+        environment.runtime.availability.max_session_retry_count = Some(1);
+        environment.runtime.request.custom_headers =
+            Some([(TE, HeaderValue::from_static("environment"))].into());
+        let mut runtime = CosmosRuntimeOptions::default();
+        runtime.availability.max_session_retry_count = Some(2);
+        runtime.connection.connect_timeout = Some(Duration::from_secs(2));
+        let mut account = CosmosClientOptions::default();
+        account.availability.max_session_retry_count = Some(3);
+        account.request.custom_headers =
+            Some([(ACCEPT, HeaderValue::from_static("account"))].into());
+        let layers = OptionLayers::new(Arc::new(environment), Arc::new(runtime), Arc::new(account));
+
+        let call = AvailabilityOptions::default().with_max_connection_retry_count(4);
+        let view = layers.availability(&call);
+        assert_eq!(
+            [
+                view.max_failover_retry_count(),
+                view.max_session_retry_count(),
+                view.max_connection_retry_count(),
+                view.max_throttle_retry_count(),
+            ],
+            [1, 3, 4, 9]
+        );
+        assert_eq!(layers.connection().connect_timeout(), Duration::from_secs(2));
+        let call =
+            RequestOptions::default().with_custom_headers([(TE, HeaderValue::from_static("call"))]);
+        let view = layers.request(&call);
+        let expected =
+            [(TE, HeaderValue::from_static("call")), (ACCEPT, HeaderValue::from_static("account"))];
+        assert_eq!(view.custom_headers(), expected.into());
+        assert_eq!(view.each_custom_headers().count(), 2, "the merged layers and the call");
     }
 }

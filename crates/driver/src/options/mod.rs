@@ -8,6 +8,7 @@ mod account_options;
 mod availability_options;
 mod client_options;
 mod connection_options;
+mod custom_headers;
 pub mod layering;
 mod layers;
 mod operations;
@@ -25,6 +26,7 @@ pub use client_options::{ClientMethodOptions, ClientOptions, ClientOptionsView};
 pub use connection_options::{
     ConnectionOptions, ConnectionOptionsView, ConnectionPoolOptions, ConnectionPoolOptionsView,
 };
+pub use custom_headers::CustomHeaders;
 pub use layering::{EnvironmentError, Layer, MalformedVariable, Setting, Source};
 pub use layers::{
     CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions, OptionLayers,

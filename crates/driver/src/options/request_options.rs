@@ -1,10 +1,8 @@
 //! What a request asks of the service; the one group of the specification that spans all layers.
 
-use std::collections::HashMap;
-
-use http::{HeaderName, HeaderValue};
 use sidereal_protocol::{ConsistencyLevel, PriorityLevel, ReadConsistencyStrategy, RegionName};
 
+use super::CustomHeaders;
 use crate::CosmosOptions;
 
 /// Consistency, priority, headers and excluded regions.
@@ -29,7 +27,7 @@ pub struct RequestOptions {
 
     /// Headers added to every request. Layers are merged; a higher layer overwrites by name.
     #[option(merge = "extend", redact)]
-    pub custom_headers: Option<HashMap<HeaderName, HeaderValue>>,
+    pub custom_headers: Option<CustomHeaders>,
 
     /// Regions not to be used. A higher layer replaces the list of a lower one.
     #[option(env = "AZURE_COSMOS_EXCLUDED_REGIONS")]

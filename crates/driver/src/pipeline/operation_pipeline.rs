@@ -15,7 +15,7 @@ use crate::options::{
 };
 use crate::retry::{Budgets, Circumstances};
 use crate::system::Clock;
-use crate::transport::{TransportPipeline, TransportResponse};
+use crate::transport::{TransportOutcome, TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
 /// What an operation runs with.
@@ -46,7 +46,7 @@ pub(crate) async fn execute_operation_pipeline(
             // The outcome first: an operation that has ended is not reported as cancelled.
             biased;
             ended = running => ended,
-            () = cancellation.cancelled() => Err((cancelled(), None)),
+            () = cancellation.cancelled() => Ended::Failed(cancelled(), None),
         },
     };
     let outcome = finish(ended, operation, diagnostics);
@@ -93,9 +93,14 @@ async fn run(
     };
     let mut state = OperationRetryState::new(terms.budgets);
     loop {
-        let request = build_transport_request(operation, &pipeline.routing, &terms)
-            .map_err(|error| (error, None))?;
+        let request = match build_transport_request(operation, &pipeline.routing, &terms) {
+            Ok(request) => request,
+            Err(error) => return Ended::Failed(error, None),
+        };
         let result = pipeline.transport.execute(&request, diagnostics).await;
+        if let TransportOutcome::Success(response) = result.outcome {
+            return Ended::Answered(response);
+        }
         state.observe(&result);
         let circumstances =
             Circumstances { deadline, now: result.at, jitter: pipeline.clock.random() };
@@ -138,8 +143,8 @@ fn finish(
 ) -> Result<CosmosResponse, Error> {
     let now = Clock::now();
     let status = match &ended {
-        Ok(response) | Err((_, Some(response))) => Some(response.status),
-        Err((_, None)) => diagnostics.attempts().last().and_then(|attempt| attempt.status),
+        Ended::Answered(response) | Ended::Failed(_, Some(response)) => Some(response.status),
+        Ended::Failed(_, None) => diagnostics.attempts().last().and_then(|attempt| attempt.status),
     };
     // Any attempt counts: an earlier one may have been applied although the last was not sent.
     let was_sent = diagnostics.attempts().iter().any(|it| !it.request_sent.is_safe_to_resend());
@@ -151,8 +156,8 @@ fn finish(
         diagnostics,
     };
     match ended {
-        Ok(response) => Ok(respond(response, diagnostics)),
-        Err((error, response)) => {
+        Ended::Answered(response) => Ok(respond(response, diagnostics)),
+        Ended::Failed(error, response) => {
             // A cancelled operation has no outcome of its own: whether it was sent decides.
             let was_cut_off = error.kind() == ErrorKind::Cancelled
                 && was_sent

@@ -10,7 +10,7 @@ use sidereal_protocol::{OperationType, RegionName, ResourceType};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
-use crate::options::{ItemWriteOptionsView, RequestOptionsView};
+use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
 use crate::retry::Budgets;
 use crate::transport::{AuthorizationContext, Endpoint, HeaderList, TransportRequest};
 use crate::{CosmosOperation, Error, ErrorKind, Precondition};
@@ -114,8 +114,8 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
         headers.insert(names::BATCH_ATOMIC, TRUE);
         headers.insert(names::BATCH_CONTINUE_ON_ERROR, FALSE);
     }
-    if let Some(key) = operation.encoded().partition_key()? {
-        headers.insert(names::PARTITION_KEY, key);
+    if let Some(target) = &operation.encoded().target {
+        target.add_to(operation.operation_type(), |name, value| headers.insert(name, value))?;
     }
     if operation.operation_type().is_read_only() {
         consistency(options, &mut headers);
@@ -129,8 +129,8 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
     if let Some(bucket) = options.throughput_bucket() {
         headers.insert(names::THROUGHPUT_BUCKET, HeaderValue::from(bucket));
     }
-    for (name, value) in options.custom_headers() {
-        headers.insert(name, value);
+    for (name, value) in options.each_custom_headers().flat_map(CustomHeaders::iter) {
+        headers.insert(name.clone(), value.clone());
     }
     for (name, value) in operation.headers() {
         headers.insert(name.clone(), value.clone());

@@ -76,8 +76,14 @@ pub(crate) fn evaluate_transport_result(
     Evaluation { verdict, effects }
 }
 
-/// What an operation ends with: a response, or an error and the response that it is about.
-pub(crate) type Ended = Result<TransportResponse, (Error, Option<TransportResponse>)>;
+/// What an operation ends with.
+#[derive(Debug)]
+pub(crate) enum Ended {
+    /// A response of success.
+    Answered(TransportResponse),
+    /// An error, and the response that it is about.
+    Failed(Error, Option<TransportResponse>),
+}
 
 /// What the caller is told of the last outcome.
 pub(crate) fn conclude(
@@ -86,7 +92,7 @@ pub(crate) fn conclude(
     state: &OperationRetryState,
 ) -> Ended {
     let (error, response) = match outcome {
-        TransportOutcome::Success(response) => return Ok(response),
+        TransportOutcome::Success(response) => return Ended::Answered(response),
         TransportOutcome::HttpError(response) => (refusal(&response), Some(response)),
         TransportOutcome::TransportError { error, .. } => (lost(operation, error), None),
         TransportOutcome::DeadlineExceeded { phase, .. } => {
@@ -96,7 +102,7 @@ pub(crate) fn conclude(
     };
     // Of any attempt: a 409 after a lost create may be about the operation's own item.
     let maybe_applied = state.was_ambiguous && operation.request_kind().is_write();
-    Err((error.maybe_applied(maybe_applied), response))
+    Ended::Failed(error.maybe_applied(maybe_applied), response)
 }
 
 fn refusal(response: &TransportResponse) -> Error {
@@ -154,8 +160,8 @@ mod tests {
     ) -> Error {
         let state = OperationRetryState { was_ambiguous, ..state() };
         match conclude(&operation(operation_type), outcome, &state) {
-            Err((error, _)) => error,
-            Ok(response) => panic!("completed with {}", response.status),
+            Ended::Failed(error, _) => error,
+            Ended::Answered(response) => panic!("completed with {}", response.status),
         }
     }
 
@@ -174,7 +180,7 @@ mod tests {
     fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
         let ended = conclude(&operation(OperationType::Read), outcome, &state());
-        assert!(matches!(ended, Ok(response) if response.body == "{}"));
+        assert!(matches!(ended, Ended::Answered(response) if response.body == "{}"));
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
+#[cfg(feature = "fault_injection")]
+use super::HttpFuture;
 use super::{Endpoint, HttpClient, InvalidProxy, ProxyConfig};
 use crate::options::OptionLayers;
 use crate::system::TaskSpawner;
@@ -16,6 +18,13 @@ use crate::system::TaskSpawner;
 pub trait HttpClientFactory: fmt::Debug + Send + Sync {
     /// A new client for an endpoint. Nothing is connected yet.
     fn create(&self, endpoint: &Endpoint, config: &HttpClientConfig) -> Arc<dyn HttpClient>;
+}
+
+/// Asked before each connection that a client makes.
+#[cfg(feature = "fault_injection")]
+pub(crate) trait ConnectGate: fmt::Debug + Send + Sync {
+    /// Waits until the connection may be made, or says why it must not.
+    fn before_connect(&self) -> HttpFuture<'_, ()>;
 }
 
 /// What a client is made with.
@@ -52,6 +61,9 @@ pub struct HttpClientConfig {
     pub http2_keep_alive_timeout: Duration,
     /// Hosts beside loopback whose certificates are not checked if `accept_invalid_certs` says so.
     pub emulator_hosts: BTreeSet<String>,
+    /// What each connection waits for, so that faults reach also those that a client makes by itself.
+    #[cfg(feature = "fault_injection")]
+    pub(crate) connect_gate: Option<Arc<dyn ConnectGate>>,
     /// Who owns the tasks of connections; nobody where a client is made outside a driver.
     pub(crate) tasks: Option<TaskSpawner>,
 }
@@ -89,6 +101,8 @@ impl HttpClientConfig {
             http2_keep_alive_interval: client.http2_keep_alive_interval(),
             http2_keep_alive_timeout: client.http2_keep_alive_timeout(),
             emulator_hosts: client.emulator_hosts().cloned().unwrap_or_default(),
+            #[cfg(feature = "fault_injection")]
+            connect_gate: None,
             tasks: None,
         })
     }

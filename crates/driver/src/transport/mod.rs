@@ -44,6 +44,8 @@ pub(crate) use headers_policy::CosmosHeadersPolicy;
 pub use http_client::{
     HttpClient, HttpFuture, HttpProtocol, HttpRequest, HttpResponse, StreamLimit,
 };
+#[cfg(feature = "fault_injection")]
+pub(crate) use http_client_factory::ConnectGate;
 pub use http_client_factory::{HttpClientConfig, HttpClientFactory, HttpVersions};
 pub use http_error::{HttpError, HttpErrorKind, RequestSentStatus};
 pub use net::NetHttpClientFactory;

@@ -19,6 +19,9 @@ use crate::diagnostics::{
 use crate::retry::{Circumstances, Question, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
+/// What is decided about a success, without asking: it is the usual outcome, and has no other.
+const ANSWERED: Decision = Decision::Finish { reason: "the service answered" };
+
 /// Brings requests of one account to their endpoints.
 ///
 /// What is done to a request is a fixed, short list of calls, not a chain of policies. Regions are not
@@ -88,6 +91,16 @@ impl TransportPipeline {
             ));
             let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
             let now = Clock::now();
+            if let TransportOutcome::Success(_) = outcome {
+                attempt.decision = Some(ANSWERED);
+                return TransportResult {
+                    outcome,
+                    at: now,
+                    was_ambiguous,
+                    decision: ANSWERED,
+                    budgets,
+                };
+            }
             let question = Question { kind: request.kind, met: outcome.met() };
             let circumstances = Circumstances {
                 deadline: request.deadline,

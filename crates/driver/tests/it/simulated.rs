@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
 use bytes::Bytes;
-use sidereal_driver::diagnostics::RequestDiagnostics;
+use sidereal_driver::diagnostics::{Decision, RequestDiagnostics};
 use sidereal_driver::options::{CosmosClientOptions, CosmosEnvironmentOptions};
 use sidereal_driver::system::Clock;
 use sidereal_driver::transport::{
@@ -243,7 +243,7 @@ async fn a_failure_between_throttled_answers_does_not_renew_the_throttle_budget(
     // Nine retries, the answer that found them spent, and the failure.
     assert_eq!(clients.requests(), 11);
     let decisions = error.diagnostics().unwrap().attempts().iter().map(|it| it.decision.unwrap());
-    let reasons: Vec<_> = decisions.map(|it| it.reason()).collect();
+    let reasons: Vec<_> = decisions.map(Decision::reason).collect();
     assert_eq!(reasons[5], "the partition does not serve in the region");
     assert_eq!(reasons[10], "throttled, and the retries are used up");
 }
@@ -272,6 +272,35 @@ async fn a_user_agent_suffix_does_not_cost_an_account_the_shared_connections() {
         driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
     }
     assert_eq!(clients.clients.load(Ordering::SeqCst), 1);
+}
+
+/// Counts the events that tell how an operation ended.
+#[derive(Clone, Default)]
+struct EndedOperations(Arc<AtomicUsize>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for EndedOperations {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        let is_of_operation = event.metadata().fields().field("activity_id").is_some();
+        self.0.fetch_add(usize::from(is_of_operation), Ordering::SeqCst);
+    }
+}
+
+/// The setting existed and changed nothing.
+#[tokio::test(start_paused = true)]
+async fn operations_are_traced_unless_the_setting_says_otherwise() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let ended = EndedOperations::default();
+    let subscriber = tracing_subscriber::registry().with(ended.clone());
+    let _guard = tracing::subscriber::set_default(subscriber);
+    let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+    let runtime = runtime(&clients, 7);
+    for (is_traced, expected) in [(false, 0), (true, 1)] {
+        let mut options = CosmosClientOptions::default();
+        options.client_options.tracing_enabled = Some(is_traced);
+        let driver = driver_on(&runtime, options);
+        driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+        assert_eq!(ended.0.load(Ordering::SeqCst), expected);
+    }
 }
 
 /// Requests after a shutdown were served by the connections that were left.

@@ -41,6 +41,10 @@ impl Connector {
     }
 
     async fn connect_unbounded(&self) -> Result<(Stream, HttpProtocol), HttpError> {
+        #[cfg(feature = "fault_injection")]
+        if let Some(gate) = &self.config.connect_gate {
+            gate.before_connect().await?;
+        }
         let stream = self.reach().await?;
         if !self.endpoint.is_tls() {
             // Without TLS there is no ALPN, and RFC 9113 dropped the h2c upgrade: HTTP/2 needs prior

@@ -1,14 +1,16 @@
 //! Connections that cannot be made: the waiters fail, and the pool recovers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidereal_driver::diagnostics::{Phase, RequestEventKind};
-use sidereal_driver::fault_injection::{ConnectFault, FaultInjectionResult};
-use sidereal_driver::transport::internals::{PoolSnapshot, TransportOutcome};
-use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
+use sidereal_driver::fault_injection::{ConnectFault, FaultInjectionResult, FaultInjectionRule};
+use sidereal_driver::transport::internals::{PoolSnapshot, SendTerms, TransportOutcome};
+use sidereal_driver::transport::{HttpErrorKind, HttpVersions, RequestSentStatus};
 
-use super::fixture::{AFTER_A_HANG, FaultFixture, all_succeed};
-use sidereal_testing::fixture::{joined, numbered};
+use super::fixture::{AFTER_A_HANG, FaultFixture, all_succeed, faultless};
+use sidereal_testing::fixture::{Setup, joined, numbered};
+use sidereal_testing::peers::{Peer, Reply, Speaks};
 
 const REFUSED: FaultInjectionResult =
     FaultInjectionResult::Connect(ConnectFault::Fail(HttpErrorKind::Connect));
@@ -117,3 +119,56 @@ async fn a_slow_connection_is_waited_for_and_the_wait_is_in_the_diagnostics() {
     assert!(attempt.time_of(RequestEventKind::Connecting).is_some());
     assert!(attempt.connecting() > Duration::ZERO);
 }
+
+/// A rule about connections reached the first connection of an HTTP/1.1 pool and none of those after it.
+#[tokio::test]
+async fn a_later_connection_of_an_http_1_1_pool_meets_the_rule_too() {
+    let faults = Arc::new(faultless());
+    let setup = Setup::over(Arc::clone(&faults) as _).versions(HttpVersions::Http1Only);
+    let client = setup.start();
+    let peer = Peer::cleartext(Speaks::Http1).serve(|request| match request.path.as_str() {
+        "/held" => Reply::hold(),
+        _ => Reply::ok("found"),
+    });
+    let held = tokio::spawn(client.send(&peer.url(), "/held"));
+    peer.until(|seen| seen.held == 1).await;
+    let rule = faults.add(FaultInjectionRule::new("next", REFUSED).with_hit_limit(1));
+    let error = client.send(&peer.url(), "/").await.outcome.unwrap_err();
+    assert_eq!((error.kind(), rule.hits()), (HttpErrorKind::Connect, 1));
+    assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
+    assert_eq!(peer.seen().accepted(), 1);
+
+    client.get_ok(&peer.url(), "/").await;
+    peer.release_all();
+    joined(held).await.outcome.unwrap();
+    assert_eq!((rule.hits(), peer.seen().accepted()), (1, 2));
+}
+
+/// It waited in the queue and was given the next stream, that of the connection it had failed on.
+#[tokio::test]
+async fn a_queued_retry_keeps_the_shard_that_it_avoids() {
+    let faults = Arc::new(faultless());
+    let client = Setup::over(Arc::clone(&faults) as _).shards(2, 1).start();
+    let peer = Peer::cleartext(Speaks::Http2).serve(|request| match request.path.as_str() {
+        "/held" => Reply::hold(),
+        _ => Reply::ok("found"),
+    });
+    let held = tokio::spawn(client.send(&peer.url(), "/held"));
+    peer.until(|seen| seen.held == 1).await;
+    // The only stream is taken and the next connection fails: the retry waits, and growth pauses.
+    faults.add(FaultInjectionRule::new("next", REFUSED).with_hit_limit(1));
+    let terms = SendTerms { avoided_shard: Some(0), ..SendTerms::default() };
+    let retry = tokio::spawn(client.send_on(&peer.url(), "/", terms));
+    client.until(&peer.url(), |pool| pool.queued == 1).await;
+    // Growth may go on when the pause is over; nothing looks at the queue until a stream is released.
+    tokio::time::sleep(GROWTH_PAUSE).await;
+    peer.release_all();
+    let retry = joined(retry).await;
+    retry.outcome.unwrap();
+    assert!(retry.diagnostics.time_of(RequestEventKind::Queued).is_some());
+    assert_ne!(retry.diagnostics.shard, Some(0));
+    assert_eq!(joined(held).await.diagnostics.shard, Some(0));
+}
+
+/// A little longer than the pause in growth after a connection that could not be made.
+const GROWTH_PAUSE: Duration = Duration::from_millis(1_100);
