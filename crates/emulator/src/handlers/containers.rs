@@ -22,6 +22,10 @@ const DEFAULT_THROUGHPUT: ThroughputProperties = ThroughputProperties::manual(40
 /// What one physical partition begins with, as the service provisions them.
 const THROUGHPUT_PER_PARTITION: u32 = 6_000;
 
+/// Physical partitions that an account may have in all. Each is a log, and a replica per region, of which an
+/// empty one takes about a kilobyte.
+const MAX_ACCOUNT_PARTITIONS: usize = 25_000;
+
 /// `GET /dbs/{db}/colls`.
 pub(crate) fn list(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let database = owner(account, request)?;
@@ -67,6 +71,7 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
     let by_throughput =
         own.map_or(1, |own| own.ceiling().div_ceil(THROUGHPUT_PER_PARTITION).max(1));
     let partitions = account.options.partitions.unwrap_or(by_throughput);
+    check_partitions(account, partitions)?;
     let container = account
         .catalog
         .create_container(database, definition, partitions, request.topology.replica_set())
@@ -75,6 +80,18 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
         account.catalog.create_offer(container.rid, container.link.clone(), own, request.now);
     }
     Ok(reply(CosmosStatus::CREATED, &container).charged(charge::METADATA_WRITE))
+}
+
+fn check_partitions(account: &AccountState, more: u32) -> Result<()> {
+    let present = account.catalog.partition_count();
+    if present + more as usize <= MAX_ACCOUNT_PARTITIONS {
+        return Ok(());
+    }
+    let message = format!(
+        "The account has {present} physical partitions and may have {MAX_ACCOUNT_PARTITIONS}: delete containers \
+         that are not needed, or create this one with less throughput."
+    );
+    Err(ServiceError::new(CosmosStatus::FORBIDDEN, message))
 }
 
 fn parse_definition(account: &AccountState, request: &ClassifiedRequest) -> Result<Definition> {

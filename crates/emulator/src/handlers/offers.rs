@@ -19,6 +19,8 @@ const FEED: &str = "Offers";
 /// The least fixed throughput, and the least maximum of a scaled one.
 const MANUAL_MINIMUM: u32 = 400;
 const AUTOSCALE_MINIMUM: u32 = 1_000;
+/// The most of both, as the service grants it without being asked in person.
+const MAXIMUM: u32 = 1_000_000;
 /// Throughput comes in steps: rules of the service.
 const MANUAL_STEP: u32 = 100;
 const AUTOSCALE_STEP: u32 = 1_000;
@@ -82,17 +84,17 @@ fn parse_content(offer: &Value) -> Result<ThroughputProperties> {
     check(throughput)
 }
 
-/// The service sells throughput from a minimum on and in steps.
+/// The service sells throughput from a minimum to a maximum, in steps.
 fn check(throughput: ThroughputProperties) -> Result<ThroughputProperties> {
     let (minimum, step) = match throughput.autoscale_max_throughput() {
         Some(_) => (AUTOSCALE_MINIMUM, AUTOSCALE_STEP),
         None => (MANUAL_MINIMUM, MANUAL_STEP),
     };
     let units = throughput.ceiling();
-    if units < minimum || !units.is_multiple_of(step) {
+    if !(minimum..=MAXIMUM).contains(&units) || !units.is_multiple_of(step) {
         return Err(ServiceError::bad_request(format!(
-            "The value of offer throughput specified ({units}) is invalid. Please specify a value of at \
-             least {minimum} in multiples of {step}."
+            "The offer should have valid throughput values between {minimum} and {MAXIMUM} inclusive in \
+             increments of {step}."
         )));
     }
     Ok(throughput)

@@ -216,6 +216,14 @@ impl Catalog {
         }
     }
 
+    /// How many physical partitions there are, in all containers.
+    pub(crate) fn partition_count(&self) -> usize {
+        let count = |database: &Arc<Database>| {
+            read(&database.containers).values().map(|it| it.partitions().len()).sum::<usize>()
+        };
+        self.databases().iter().map(count).sum()
+    }
+
     pub(crate) fn offers(&self) -> Vec<Arc<Offer>> {
         read(&self.offers).values().cloned().collect()
     }

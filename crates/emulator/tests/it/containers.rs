@@ -1,6 +1,6 @@
 //! Databases, containers, partition ranges and throughput over a socket.
 
-use crate::common::Client;
+use crate::common::{Client, Fixture};
 use http::Method;
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
@@ -184,7 +184,7 @@ async fn a_container_of_a_database_with_throughput_has_none_of_its_own() {
     assert_eq!(client.get("/offers", &[]).await.json()["_count"], 2);
     client.send(Method::DELETE, "/dbs/db", &[], Value::Null).await;
     assert_eq!(client.get("/offers", &[]).await.json()["_count"], 0);
-    for bad in ["399", "450", "lots"] {
+    for bad in ["100000000", "1000100", "399", "450", "lots"] {
         let refused = client
             .send(Method::POST, "/dbs", &[("x-ms-offer-throughput", bad)], json!({ "id": "x" }))
             .await;
@@ -212,4 +212,19 @@ async fn what_the_emulator_does_not_have_is_refused_by_name() {
     assert_eq!(refused.status, 400);
     assert!(refused.text.contains("sprocs"), "{}", refused.text);
     assert_eq!(client.send(Method::PUT, "/dbs/db", &[], json!({})).await.status, 405);
+}
+
+#[test]
+fn an_account_has_so_many_partitions_and_no_more() {
+    let fixture = Fixture::new(|options| options.partitions = Some(1_000));
+    fixture.send(Method::POST, "/dbs", &[], json!({ "id": "db" }));
+    let create = |n: usize| {
+        fixture.send(Method::POST, "/dbs/db/colls", &[], definition(&format!("c{n}")))
+    };
+    assert!((0..25).all(|n| create(n).status == 201));
+    let refused = create(25);
+    assert_eq!(refused.status, 403);
+    assert!(refused.text.contains("delete containers"), "{}", refused.text);
+    fixture.send(Method::DELETE, "/dbs/db/colls/c7", &[], Value::Null);
+    assert_eq!(create(25).status, 201);
 }
