@@ -11,6 +11,7 @@ mod continuation;
 pub(crate) mod databases;
 mod execution;
 mod index_building;
+mod index_metrics;
 pub(crate) mod items;
 mod metadata_feed;
 pub(crate) mod offers;

@@ -10,6 +10,7 @@ use sidereal_protocol::headers::names as headers;
 
 use super::continuation::{Continuation, ContinuationToken};
 use super::execution::Execution;
+use super::index_metrics;
 use super::items::PartitionHeaders;
 use super::page::Page;
 use super::page_filling::PageFilling;
@@ -32,7 +33,11 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     check_order_by(&query, &definition)?;
     let target = query_routing::route(request, container, &definition, &query, program.shape())?;
     let execution = Execution::new(request, &query, program, &definition)?;
-    serve(account, request, container, &target, Some(&execution))
+    let reply = serve(account, request, container, &target, Some(&execution))?;
+    if request.typed().populates_index_metrics()? {
+        return Ok(reply.with(headers::INDEX_UTILIZATION, index_metrics::of(&query, &definition)?));
+    }
+    Ok(reply)
 }
 
 /// `GET …/docs`: every item, a page at a time.

@@ -19,6 +19,7 @@ mod counters;
 mod endpoint;
 mod faults;
 mod fuzz_replay;
+mod indexes;
 mod items;
 mod model;
 mod multi_write;
