@@ -55,6 +55,18 @@ static ALLOCATOR: Counting = Counting;
 
 static ITEM: [u8; 1024] = [b' '; 1024];
 
+/// An account with three regions.
+const ACCOUNT: &str = r#"{
+    "writableLocations": [
+        {"name": "West US", "databaseAccountEndpoint": "https://contoso-westus.documents.azure.com/"}
+    ],
+    "readableLocations": [
+        {"name": "West US", "databaseAccountEndpoint": "https://contoso-westus.documents.azure.com/"},
+        {"name": "East US", "databaseAccountEndpoint": "https://contoso-eastus.documents.azure.com/"},
+        {"name": "UK South", "databaseAccountEndpoint": "https://contoso-uksouth.documents.azure.com/"}
+    ]
+}"#;
+
 /// Answers at once.
 #[derive(Debug)]
 struct AtOnce;
@@ -68,10 +80,14 @@ impl HttpClientFactory for AtOnce {
 impl HttpClient for AtOnce {
     fn execute<'a>(
         &'a self,
-        _: HttpRequest,
+        request: HttpRequest,
         _: &'a mut RequestDiagnostics,
     ) -> HttpFuture<'a, HttpResponse> {
-        Box::pin(async { Ok(HttpResponse::new(Bytes::from_static(&ITEM))) })
+        let body = match request.uri().path() {
+            "/" => ACCOUNT.as_bytes(),
+            _ => &ITEM,
+        };
+        Box::pin(async { Ok(HttpResponse::new(Bytes::from_static(body))) })
     }
 }
 

@@ -6,7 +6,8 @@ use crate::options::{
     AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
     RequestOptions,
 };
-use crate::pipeline::{OperationPipeline, RoutingDecision, execute_operation_pipeline};
+use crate::pipeline::{OperationPipeline, execute_operation_pipeline};
+use crate::routing::{AccountMetadataCache, LocationStateStore, RegionPreference};
 use crate::runtime::{DriverError, Plane};
 use crate::system::BackgroundTaskManager;
 use crate::transport::{
@@ -14,7 +15,7 @@ use crate::transport::{
 };
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 
-/// Executes operations on one account, at its endpoint.
+/// Executes operations on one account, in whichever of its regions serves them.
 ///
 /// ```no_run
 /// # async fn read() -> Result<(), Box<dyn std::error::Error>> {
@@ -40,9 +41,10 @@ pub struct CosmosDriver {
     /// Kept also so that connections and their care live as long as their driver.
     runtime: Arc<CosmosDriverRuntime>,
     options: OptionLayers,
-    endpoint: Endpoint,
+    locations: Arc<LocationStateStore>,
+    account: Arc<AccountMetadataCache>,
     data: TransportPipeline,
-    metadata: TransportPipeline,
+    metadata: Arc<TransportPipeline>,
     /// Whether operations are traced.
     is_traced: bool,
     /// What only this driver needs done; it ends with the driver.
@@ -93,11 +95,13 @@ impl<'a> OperationOptions<'a> {
 }
 
 impl CosmosDriver {
-    /// The driver of the account at an endpoint. Nothing is connected yet.
+    /// The driver of the account at an endpoint. Nothing is connected yet: the account is read when the first
+    /// operation needs it.
     ///
     /// # Errors
     ///
-    /// The account's options allow a proxy, and the environment names one that cannot be used.
+    /// The account's options allow a proxy, and the environment names one that cannot be used; or one of the
+    /// custom endpoints is no endpoint.
     pub fn new(
         runtime: Arc<CosmosDriverRuntime>,
         endpoint: Endpoint,
@@ -119,9 +123,25 @@ impl CosmosDriver {
                 runtime.clock().clone(),
             )
         };
-        let (data, metadata) = (pipeline(planes.data), pipeline(planes.metadata));
+        let pools =
+            vec![Arc::clone(&planes.data.transport), Arc::clone(&planes.metadata.transport)];
+        let (data, metadata) = (pipeline(planes.data), Arc::new(pipeline(planes.metadata)));
+        let locations = Arc::new(LocationStateStore::new(
+            endpoint,
+            region_preference(&options),
+            options.partition_failover().endpoint_unavailable_duration(),
+        ));
+        let account = AccountMetadataCache::new(
+            Arc::clone(&locations),
+            Arc::clone(&metadata),
+            pools,
+            custom_endpoints(&options)?,
+            &options,
+            runtime.clock().clone(),
+        );
+        account.start(&tasks.spawner());
         let is_traced = options.client_options().tracing_enabled();
-        Ok(Self { runtime, options, endpoint, data, metadata, is_traced, _tasks: tasks })
+        Ok(Self { runtime, options, locations, account, data, metadata, is_traced, _tasks: tasks })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and
@@ -140,12 +160,13 @@ impl CosmosDriver {
         // Metadata has its own connections: its long timeout must not hold up data, nor a burst of data
         // keep the account from being read.
         let transport = match operation.path().kind().is_metadata() {
-            true => &self.metadata,
+            true => &*self.metadata,
             false => &self.data,
         };
         let pipeline = OperationPipeline {
             transport,
-            routing: RoutingDecision { endpoint: self.endpoint.clone(), region: None },
+            locations: &self.locations,
+            account: &self.account,
             options: &self.options,
             request: &options.request,
             availability: &options.availability,
@@ -156,4 +177,18 @@ impl CosmosDriver {
         };
         execute_operation_pipeline(operation, &pipeline).await
     }
+}
+
+fn region_preference(options: &OptionLayers) -> RegionPreference {
+    let regions = options.regions();
+    RegionPreference {
+        preferred: regions.preferred_regions().cloned().unwrap_or_default(),
+        application_region: regions.application_region().cloned(),
+    }
+}
+
+fn custom_endpoints(options: &OptionLayers) -> Result<Vec<Endpoint>, DriverError> {
+    let account = options.account();
+    let texts = account.custom_endpoints().into_iter().flatten();
+    texts.map(|text| text.parse().map_err(DriverError::CustomEndpoint)).collect()
 }

@@ -12,8 +12,8 @@ use crate::options::{
 };
 use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
 use crate::transport::{
-    AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
-    PoolContext, ShardingConfig,
+    AdaptiveTransport, HttpClientConfig, HttpClientFactory, HttpError, InvalidProxy,
+    NetHttpClientFactory, PoolContext, ShardingConfig,
 };
 
 /// What the drivers of an application share.
@@ -80,12 +80,15 @@ impl std::error::Error for RuntimeError {}
 pub enum DriverError {
     /// The account's options allow a proxy, and the one that the environment names cannot be used.
     Proxy(InvalidProxy),
+    /// One of the custom endpoints of the account's options cannot be used.
+    CustomEndpoint(HttpError),
 }
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Proxy(error) => error.fmt(formatter),
+            Self::CustomEndpoint(error) => write!(formatter, "custom_endpoints: {error}"),
         }
     }
 }
@@ -202,6 +205,14 @@ impl CosmosDriverRuntime {
     #[must_use]
     pub fn monitor(&self) -> &CpuMemoryMonitor {
         &self.monitor
+    }
+
+    /// The shared connections now: those for data, then those for metadata, endpoint by endpoint.
+    #[cfg(feature = "internals")]
+    #[must_use]
+    pub fn pool_snapshots(&self) -> Vec<crate::transport::internals::PoolSnapshot> {
+        let planes = [&self.planes.data, &self.planes.metadata];
+        planes.into_iter().flat_map(|plane| plane.transport.snapshots()).collect()
     }
 
     /// Ends the background tasks, after what they do or after the grace.

@@ -1,6 +1,6 @@
 //! How the application presents itself to an account, and how it reaches it.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use crate::CosmosOptions;
 
@@ -14,7 +14,7 @@ pub struct CosmosAccountOptions {
 
     /// Endpoints from which the account can be read when its global endpoint does not answer.
     #[option(env = "AZURE_COSMOS_CUSTOM_ENDPOINTS")]
-    pub custom_endpoints: Option<HashSet<String>>,
+    pub custom_endpoints: Option<BTreeSet<String>>,
 
     /// Reads a local quorum where the account's consistency is weaker than the request asks for.
     #[option(env = "AZURE_COSMOS_ENABLE_UPGRADE_CONSISTENCY_TO_LOCAL_QUORUM", default = false)]

@@ -8,6 +8,7 @@ mod request;
 mod retry_evaluation;
 
 pub(crate) use operation_pipeline::{OperationPipeline, execute_operation_pipeline};
-pub(crate) use request::RoutingDecision;
 use request::{AttemptTerms, build_transport_request};
-use retry_evaluation::{Ended, OperationRetryState, conclude, evaluate_transport_result};
+use retry_evaluation::{
+    Ended, Evaluation, OperationRetryState, conclude, evaluate_transport_result,
+};

@@ -1,27 +1,33 @@
-//! The loop of an operation: look, send, decide, until nothing is left to try.
-//!
-//! There is one endpoint, the account's: what another region would be asked for is asked here again, after
-//! back-off.
+//! The loop of an operation: look, route, build, send, decide, apply, act, until nothing is left to try.
 
 use std::time::Instant;
 
+use sidereal_protocol::{RegionName, ResourceType};
+
 use super::{
-    AttemptTerms, Ended, OperationRetryState, RoutingDecision, build_transport_request, conclude,
+    AttemptTerms, Ended, Evaluation, OperationRetryState, build_transport_request, conclude,
     evaluate_transport_result,
 };
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{
     AvailabilityOptions, ClientMethodOptions, ItemWriteOptions, OptionLayers, RequestOptions,
 };
-use crate::retry::{Budgets, Circumstances};
+use crate::retry::{Budgets, Circumstances, Elsewhere, Verdict};
+use crate::routing::{
+    AccountMetadataCache, CosmosEndpoint, LocationSnapshot, LocationStateStore, Wanted,
+    is_elsewhere_left, resolve_endpoint,
+};
 use crate::system::Clock;
-use crate::transport::{TransportOutcome, TransportPipeline, TransportResponse};
+use crate::transport::{
+    Endpoint, TransportOutcome, TransportPipeline, TransportResponse, TransportResult,
+};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
 /// What an operation runs with.
 pub(crate) struct OperationPipeline<'a> {
     pub(crate) transport: &'a TransportPipeline,
-    pub(crate) routing: RoutingDecision,
+    pub(crate) locations: &'a LocationStateStore,
+    pub(crate) account: &'a AccountMetadataCache,
     pub(crate) options: &'a OptionLayers,
     pub(crate) request: &'a RequestOptions,
     pub(crate) availability: &'a AvailabilityOptions,
@@ -83,17 +89,25 @@ async fn run(
     let timeout = availability.end_to_end_timeout();
     let end = timeout.and_then(|it| diagnostics.started().checked_add(it));
     let deadline = earlier(pipeline.method.deadline, end);
+    let options = pipeline.options.request(pipeline.request);
     let mut terms = AttemptTerms {
-        options: &pipeline.options.request(pipeline.request),
+        options: &options,
         write: &pipeline.options.write(pipeline.write),
         activity_id: diagnostics.activity_id(),
         execution_context: ExecutionContext::Initial,
         deadline,
+        is_multi_write: false,
         budgets: Budgets::new(&availability),
     };
+    let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
+    let run = Run { operation, pipeline, excluded, deadline };
     let mut state = OperationRetryState::new(terms.budgets);
+    if !run.until_account_is_read().await {
+        return Ended::Failed(late_for_account(), None);
+    }
     loop {
-        let request = match build_transport_request(operation, &pipeline.routing, &terms) {
+        let routing = run.route(&state, &mut terms);
+        let request = match build_transport_request(operation, &routing, &terms) {
             Ok(request) => request,
             Err(error) => return Ended::Failed(error, None),
         };
@@ -102,26 +116,139 @@ async fn run(
             return Ended::Answered(response);
         }
         state.observe(&result);
-        let circumstances =
-            Circumstances { deadline, now: result.at, jitter: pipeline.clock.random() };
-        let endpoint = &pipeline.routing.endpoint;
-        let evaluation =
-            evaluate_transport_result(operation, endpoint, &result.outcome, &state, &circumstances);
-        diagnostics.decided(evaluation.verdict.decision);
-        for effect in &evaluation.effects {
-            tracing::debug!(?effect, "an attempt failed");
-        }
-        match evaluation.verdict.decision {
-            Decision::RetryHere { after, .. } if !after.is_zero() => {
-                tokio::time::sleep(after).await;
-            }
-            Decision::RetryHere { .. } | Decision::RetryElsewhere { .. } => {}
+        let verdict = run.settle(&result, &routing.endpoint, &mut state).await;
+        diagnostics.decided(verdict.decision);
+        terms.execution_context = match verdict.decision {
             Decision::Finish { .. } => return conclude(operation, result.outcome, &state),
+            Decision::RetryHere { .. } => ExecutionContext::Retry,
+            Decision::RetryElsewhere { .. } => ExecutionContext::RegionFailover,
+        };
+        // A sleep of zero would still go through the timer wheel and yield.
+        if let Some(after) = verdict.decision.after().filter(|after| !after.is_zero()) {
+            tokio::time::sleep(after).await;
         }
-        state.spend(&evaluation.verdict);
+        state.advance(&verdict, &routing.endpoint);
         terms.budgets = state.budgets;
-        terms.execution_context = ExecutionContext::Retry;
     }
+}
+
+/// What stays the same from one attempt of an operation to the next.
+struct Run<'a> {
+    operation: &'a CosmosOperation,
+    pipeline: &'a OperationPipeline<'a>,
+    excluded: &'a [RegionName],
+    deadline: Option<Instant>,
+}
+
+impl Run<'_> {
+    /// Waits until the account has been read once, if that is needed; says whether the deadline allowed it.
+    async fn until_account_is_read(&self) -> bool {
+        if self.pipeline.locations.snapshot().account.is_known() || self.is_about_account() {
+            return true;
+        }
+        within(self.deadline, self.pipeline.account.until_read()).await
+    }
+
+    /// The account itself is read at its global endpoint: a region would tell its own view of it.
+    fn is_about_account(&self) -> bool {
+        self.operation.path().kind() == ResourceType::DatabaseAccount
+    }
+
+    /// Where the next attempt goes.
+    fn route(&self, state: &OperationRetryState, terms: &mut AttemptTerms<'_>) -> CosmosEndpoint {
+        let snapshot = self.pipeline.locations.snapshot();
+        let account = &snapshot.account;
+        terms.is_multi_write = account.is_multi_write();
+        if self.is_about_account() {
+            return account.default_endpoint().clone();
+        }
+        resolve_endpoint(account, &self.wanted(state, None), Clock::now()).clone()
+    }
+
+    fn wanted<'a>(
+        &'a self,
+        state: &'a OperationRetryState,
+        current: Option<&'a Endpoint>,
+    ) -> Wanted<'a> {
+        Wanted {
+            is_write: self.operation.request_kind().is_write(),
+            excluded_regions: self.excluded,
+            failed_endpoints: &state.failed_endpoints,
+            current,
+            target: state.target,
+        }
+    }
+
+    /// Decides what comes after a failure, and tells the account's store what it says of the account.
+    ///
+    /// Where the account is out of date the decision waits for it to be read: which region accepts writes
+    /// is exactly what is not known.
+    async fn settle(
+        &self,
+        result: &TransportResult,
+        endpoint: &Endpoint,
+        state: &mut OperationRetryState,
+    ) -> Verdict {
+        let pipeline = self.pipeline;
+        let evaluation = self.evaluate(result, endpoint, state);
+        let is_out_of_date = pipeline.locations.apply(&evaluation.effects, result.at);
+        let is_retried = !matches!(evaluation.verdict.decision, Decision::Finish { .. });
+        match (is_out_of_date, is_retried) {
+            (false, _) => evaluation.verdict,
+            (true, false) => {
+                pipeline.account.request_refresh();
+                evaluation.verdict
+            }
+            (true, true) => {
+                within(self.deadline, pipeline.account.refreshed()).await;
+                self.evaluate(result, endpoint, state).verdict
+            }
+        }
+    }
+
+    fn evaluate(
+        &self,
+        result: &TransportResult,
+        endpoint: &Endpoint,
+        state: &mut OperationRetryState,
+    ) -> Evaluation {
+        let snapshot = self.pipeline.locations.snapshot();
+        state.elsewhere = self.elsewhere(&snapshot, endpoint, state);
+        let circumstances = Circumstances {
+            deadline: self.deadline,
+            now: Clock::now(),
+            jitter: self.pipeline.clock.random(),
+        };
+        let outcome = &result.outcome;
+        evaluate_transport_result(self.operation, endpoint, outcome, state, &circumstances)
+    }
+
+    fn elsewhere(
+        &self,
+        snapshot: &LocationSnapshot,
+        endpoint: &Endpoint,
+        state: &OperationRetryState,
+    ) -> Elsewhere {
+        let wanted = self.wanted(state, Some(endpoint));
+        let is_left = !self.is_about_account() && is_elsewhere_left(&snapshot.account, &wanted);
+        Elsewhere { is_left }
+    }
+}
+
+/// Waits for something until the deadline; says whether it came.
+async fn within(deadline: Option<Instant>, something: impl Future<Output = ()>) -> bool {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), something).await.is_ok(),
+        None => {
+            something.await;
+            true
+        }
+    }
+}
+
+fn late_for_account() -> Error {
+    let sentence = "the deadline passed while the account was being read";
+    Error::new(ErrorKind::DeadlineExceeded, sentence)
 }
 
 fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {

@@ -6,13 +6,14 @@ use std::time::Instant;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{OperationType, RegionName, ResourceType};
+use sidereal_protocol::{OperationType, ResourceType};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
 use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
 use crate::retry::Budgets;
-use crate::transport::{AuthorizationContext, Endpoint, HeaderList, TransportRequest};
+use crate::routing::CosmosEndpoint;
+use crate::transport::{AuthorizationContext, HeaderList, TransportRequest};
 use crate::{CosmosOperation, Error, ErrorKind, Precondition};
 
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
@@ -22,15 +23,6 @@ const FALSE: HeaderValue = HeaderValue::from_static("False");
 const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
 const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
-
-/// Where an attempt goes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RoutingDecision {
-    /// The endpoint.
-    pub(crate) endpoint: Endpoint,
-    /// Its region, where it is known.
-    pub(crate) region: Option<RegionName>,
-}
 
 /// What an attempt needs beside the operation and its endpoint.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +37,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) execution_context: ExecutionContext,
     /// When the operation ends.
     pub(crate) deadline: Option<Instant>,
+    /// Whether every region of the account accepts writes.
+    pub(crate) is_multi_write: bool,
     /// What is left of the operation's retry budgets.
     pub(crate) budgets: Budgets,
 }
@@ -56,7 +50,7 @@ pub(crate) struct AttemptTerms<'a> {
 /// The operation's path or partition key cannot be sent.
 pub(crate) fn build_transport_request(
     operation: &CosmosOperation,
-    routing: &RoutingDecision,
+    routing: &CosmosEndpoint,
     terms: &AttemptTerms<'_>,
 ) -> Result<TransportRequest, Error> {
     check_path(operation)?;
@@ -116,6 +110,9 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
     }
     if let Some(target) = &operation.encoded().target {
         target.add_to(operation.operation_type(), |name, value| headers.insert(name, value))?;
+    }
+    if terms.is_multi_write && !operation.operation_type().is_read_only() {
+        headers.insert(names::ALLOW_TENTATIVE_WRITES, TRUE);
     }
     if operation.operation_type().is_read_only() {
         consistency(options, &mut headers);
@@ -233,7 +230,7 @@ mod tests {
 
     use bytes::Bytes;
     use sidereal_protocol::{
-        ConsistencyLevel, Etag, PartitionKey, PriorityLevel, RequestPath, ResourceLink,
+        ConsistencyLevel, Etag, PartitionKey, PriorityLevel, RegionName, RequestPath, ResourceLink,
         ResourceType,
     };
 
@@ -254,7 +251,7 @@ mod tests {
         let layers = OptionLayers::default();
         let (unset, no_write) = (AvailabilityOptions::default(), ItemWriteOptions::default());
         let now = Instant::now();
-        let routing = RoutingDecision {
+        let routing = CosmosEndpoint {
             endpoint: "https://contoso-westus.documents.azure.com/".parse().unwrap(),
             region: Some(RegionName::from("West US")),
         };
@@ -264,6 +261,7 @@ mod tests {
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
+            is_multi_write: false,
             budgets: Budgets::new(&layers.availability(&unset)),
         };
         let request = build_transport_request(operation, &routing, &terms).unwrap();
@@ -350,6 +348,7 @@ mod tests {
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             deadline: None,
+            is_multi_write: false,
             budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
         headers(operation, &terms).unwrap()
@@ -388,6 +387,27 @@ mod tests {
         let call = ItemWriteOptions::default().with_if_match_etag(etag).with_session_token(token);
         let sent = written(&read_item(), &call);
         assert!(!sent.contains_key(IF_MATCH) && sent.contains_key(names::SESSION_TOKEN));
+    }
+
+    #[test]
+    fn only_writes_to_a_multi_write_account_say_that_they_may_be_tentative() {
+        let (layers, unset) = (OptionLayers::default(), RequestOptions::default());
+        let no_write = ItemWriteOptions::default();
+        let sends = |operation: &CosmosOperation, is_multi_write| {
+            let terms = AttemptTerms {
+                options: &layers.request(&unset),
+                write: &layers.write(&no_write),
+                activity_id: Uuid::nil(),
+                execution_context: ExecutionContext::Initial,
+                deadline: None,
+                is_multi_write,
+                budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
+            };
+            headers(operation, &terms).unwrap().contains_key(names::ALLOW_TENTATIVE_WRITES)
+        };
+        let item = RequestPath::of(orders().item("1").unwrap());
+        let delete = CosmosOperation::new(OperationType::Delete, item);
+        assert!(sends(&delete, true) && !sends(&delete, false) && !sends(&read_item(), true));
     }
 
     #[test]

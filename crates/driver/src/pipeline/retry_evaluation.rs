@@ -1,10 +1,11 @@
 //! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
 
-use crate::diagnostics::Decision;
+use crate::diagnostics::{Decision, RetryTarget};
 use crate::retry::{
-    Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry, row_of,
+    Budget, Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry,
+    row_of,
 };
-use crate::routing::{LocationEffect, LocationEffects};
+use crate::routing::{FailedEndpoints, LocationEffect, LocationEffects};
 use crate::transport::{Endpoint, HttpError, TransportOutcome, TransportResponse, TransportResult};
 use crate::{CosmosOperation, Error, ErrorKind};
 
@@ -15,6 +16,10 @@ pub(crate) struct OperationRetryState {
     pub(crate) budgets: Budgets,
     /// Whether some attempt may have been carried out without its response having come.
     pub(crate) was_ambiguous: bool,
+    /// Endpoints that it has failed on: not tried again while another is left.
+    pub(crate) failed_endpoints: FailedEndpoints,
+    /// Where the last decision wants the next attempt.
+    pub(crate) target: RetryTarget,
     /// Whether there is another endpoint to try.
     pub(crate) elsewhere: Elsewhere,
     /// What the transport pipeline decided about the last attempt.
@@ -27,6 +32,8 @@ impl OperationRetryState {
         Self {
             budgets,
             was_ambiguous: false,
+            failed_endpoints: FailedEndpoints::new(),
+            target: RetryTarget::NextPreferred,
             elsewhere: Elsewhere { is_left: false },
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
         }
@@ -39,9 +46,17 @@ impl OperationRetryState {
         self.at_endpoint = result.decision;
     }
 
-    /// Charges a retry.
-    pub(crate) fn spend(&mut self, verdict: &Verdict) {
+    /// Charges a retry after an attempt at an endpoint, and notes where it goes.
+    pub(crate) fn advance(&mut self, verdict: &Verdict, endpoint: &Endpoint) {
         self.budgets = verdict.spend(self.budgets);
+        // What the endpoint is not to blame for can be tried there again.
+        let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
+        if is_to_blame && !self.failed_endpoints.contains(endpoint) {
+            self.failed_endpoints.push(endpoint.clone());
+        }
+        if let Decision::RetryElsewhere { target, .. } = verdict.decision {
+            self.target = target;
+        }
     }
 }
 

@@ -92,8 +92,10 @@ pub(crate) enum Effect {
 /// Why an endpoint does not serve.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum UnavailableReason {
-    /// It refuses writes, or does not know the account.
+    /// It refuses writes.
     WriteForbidden,
+    /// It does not serve the account.
+    AccountNotFound,
     /// It timed out.
     RequestTimeout,
     /// It has no capacity, or no replica.
@@ -253,6 +255,11 @@ const fn failing(reason: UnavailableReason) -> &'static [Effect] {
             Effect::MarkEndpoint(UnavailableReason::WriteForbidden),
             Effect::MarkPartition,
         ],
+        UnavailableReason::AccountNotFound => &[
+            Effect::RefreshAccount,
+            Effect::MarkEndpoint(UnavailableReason::AccountNotFound),
+            Effect::MarkPartition,
+        ],
         UnavailableReason::TransportError => {
             &[Effect::MarkEndpoint(UnavailableReason::TransportError)]
         }
@@ -285,7 +292,7 @@ pub(super) const MATRIX: &[Row] = &[
     Row {
         met: Pattern::Statuses(&[CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND]),
         steps: &[NEXT_PREFERRED],
-        effects: failing(UnavailableReason::WriteForbidden),
+        effects: failing(UnavailableReason::AccountNotFound),
         reason: "the region does not serve the account",
         ..ROW
     },

@@ -19,6 +19,8 @@ pub(crate) enum LocationEffect {
         endpoint: Endpoint,
         /// Why.
         reason: UnavailableReason,
+        /// Whether a read showed it.
+        is_read: bool,
     },
     /// The operation's partition does not serve at an endpoint.
     MarkPartitionUnavailable {
@@ -39,7 +41,7 @@ impl LocationEffect {
         match effect {
             Effect::RefreshAccount => Self::RefreshAccountProperties,
             Effect::MarkEndpoint(reason) => {
-                Self::MarkEndpointUnavailable { endpoint: endpoint.clone(), reason }
+                Self::MarkEndpointUnavailable { endpoint: endpoint.clone(), reason, is_read }
             }
             Effect::MarkPartition => {
                 Self::MarkPartitionUnavailable { endpoint: endpoint.clone(), is_read }

@@ -129,6 +129,19 @@ impl AdaptiveTransport {
         }
     }
 
+    /// Closes the connections to an endpoint that is not asked any more. Requests on them may finish.
+    pub fn forget(&self, endpoint: &Endpoint) {
+        let before = self.endpoints.rcu(|endpoints| {
+            let mut endpoints = BTreeMap::clone(endpoints);
+            endpoints.remove(endpoint);
+            endpoints
+        });
+        // After it has left the map: a request that comes now makes a new pool.
+        if let Some(entry) = before.get(endpoint) {
+            entry.pool.load().close();
+        }
+    }
+
     /// What there is now, endpoint by endpoint.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {

@@ -1,6 +1,6 @@
 //! Settings from variables: every shape of value, every refusal, and the whole table.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -57,7 +57,7 @@ fn every_shape_of_value_is_read() {
     let threshold = HedgingThreshold::Static(Duration::from_millis(300));
     assert_eq!(runtime.availability.hedging_threshold, Some(threshold));
     let endpoints = ["https://a.example", "https://b.example"].map(str::to_owned);
-    assert_eq!(runtime.account.custom_endpoints, Some(HashSet::from(endpoints)));
+    assert_eq!(runtime.account.custom_endpoints, Some(BTreeSet::from(endpoints)));
     assert_eq!(runtime.account.application_name.as_deref(), Some("orders"));
     assert_eq!(options.write.content_response_on_write, Some(true));
 }
@@ -137,7 +137,7 @@ fn one_group_can_be_read_by_itself() {
 
 #[test]
 fn no_two_settings_share_a_variable() {
-    let mut seen = HashSet::new();
+    let mut seen = BTreeSet::new();
     for setting in OptionLayers::default().settings() {
         for variable in setting.variables {
             assert!(variable.starts_with("AZURE_COSMOS_"), "{variable}");

@@ -1,6 +1,7 @@
 //! One connection of the simulated network: an HTTP client whose peer is an account in this process.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use sidereal_driver::diagnostics::{RequestDiagnostics, RequestEventKind};
 use sidereal_driver::transport::{
@@ -21,12 +22,23 @@ pub(super) struct InProcessClient {
     /// `None` where no account has the name that was asked for.
     endpoint: Option<AccountEndpoint>,
     network: Arc<SimulatedNetwork>,
+    /// Whether the endpoint accepts connections, where the account does not decide it.
+    is_online: Option<Arc<AtomicBool>>,
     closed: CancellationToken,
 }
 
 impl InProcessClient {
-    pub(super) fn new(endpoint: Option<AccountEndpoint>, network: Arc<SimulatedNetwork>) -> Self {
-        Self { endpoint, network, closed: CancellationToken::new() }
+    pub(super) fn new(
+        endpoint: Option<AccountEndpoint>,
+        network: Arc<SimulatedNetwork>,
+        is_online: Option<Arc<AtomicBool>>,
+    ) -> Self {
+        Self { endpoint, network, is_online, closed: CancellationToken::new() }
+    }
+
+    fn is_offline(&self) -> bool {
+        // Relaxed: a flag that stands alone, on a runtime with one thread.
+        self.is_online.as_ref().is_some_and(|is_online| !is_online.load(Ordering::Relaxed))
     }
 
     async fn exchange(
@@ -35,6 +47,9 @@ impl InProcessClient {
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
         let Some(endpoint) = &self.endpoint else { return Err(unknown_host()) };
+        if self.is_offline() {
+            return Err(refused());
+        }
         let Delivery { there, back, lost } = self.network.next_delivery();
         diagnostics.sent();
         tokio::time::sleep(there).await;
@@ -99,11 +114,7 @@ impl HttpClient for InProcessClient {
 fn response_of(outcome: ConnectionOutcome) -> Result<HttpResponse, HttpError> {
     match outcome {
         ConnectionOutcome::Response(response) => Ok(response),
-        ConnectionOutcome::ConnectionRefused => Err(HttpError::new(
-            HttpErrorKind::Connect,
-            RequestSentStatus::NotSent,
-            "the region is offline: connection refused",
-        )),
+        ConnectionOutcome::ConnectionRefused => Err(refused()),
         // Whether the account processed it is exactly what a client cannot know.
         _ => Err(connection_lost()),
     }
@@ -114,6 +125,14 @@ fn connection_lost() -> HttpError {
         HttpErrorKind::ConnectionLost,
         RequestSentStatus::MaybeSent,
         "the connection was lost before the response",
+    )
+}
+
+fn refused() -> HttpError {
+    HttpError::new(
+        HttpErrorKind::Connect,
+        RequestSentStatus::NotSent,
+        "the region is offline: connection refused",
     )
 }
 

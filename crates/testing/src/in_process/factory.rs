@@ -1,6 +1,7 @@
 //! An account with a name, and the factory whose clients reach it by that name.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Uri;
 use sidereal_driver::options::{CosmosClientOptions, CosmosEnvironmentOptions};
@@ -28,6 +29,7 @@ pub struct InProcessAccount {
     network: Arc<SimulatedNetwork>,
     seed: u64,
     clock: TokioAccountClock,
+    is_global_online: Arc<AtomicBool>,
 }
 
 impl InProcessAccount {
@@ -47,7 +49,8 @@ impl InProcessAccount {
             options.advertised_urls.insert(region.clone(), url_of(&host_of(region)));
         }
         let network = Arc::new(SimulatedNetwork::new(seed, faults));
-        Self { account: Arc::new(Account::new(options)), network, seed, clock }
+        let is_global_online = Arc::new(AtomicBool::new(true));
+        Self { account: Arc::new(Account::new(options)), network, seed, clock, is_global_online }
     }
 
     /// The account itself, for its control plane and its counters.
@@ -60,6 +63,23 @@ impl InProcessAccount {
     #[must_use]
     pub fn network(&self) -> &SimulatedNetwork {
         &self.network
+    }
+
+    /// Lets the global endpoint accept or refuse connections; those of the regions are the account's to close.
+    pub fn set_global_online(&self, is_online: bool) {
+        // Relaxed: a flag that stands alone, on a runtime with one thread.
+        self.is_global_online.store(is_online, Ordering::Relaxed);
+    }
+
+    /// The endpoint of a region.
+    ///
+    /// # Panics
+    ///
+    /// The region's name makes no host.
+    #[must_use]
+    pub fn endpoint_of(&self, region: &str) -> Endpoint {
+        let url = url_of(&host_of(&RegionName::from(region)));
+        Endpoint::of(&url).expect("a host and a scheme are an endpoint")
     }
 
     /// The account's global endpoint.
@@ -87,13 +107,35 @@ impl InProcessAccount {
     /// Outside a tokio runtime.
     #[must_use]
     pub fn driver(&self) -> CosmosDriver {
-        let runtime = CosmosDriverRuntime::builder()
+        self.driver_on(self.runtime(), CosmosClientOptions::default())
+    }
+
+    /// What drivers for this account share.
+    ///
+    /// # Panics
+    ///
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn runtime(&self) -> Arc<CosmosDriverRuntime> {
+        CosmosDriverRuntime::builder()
             .environment(CosmosEnvironmentOptions::default())
             .http_client_factory(self.factory())
             .clock(self.driver_clock())
             .build()
-            .expect("settings that are all defaults are valid");
-        let options = CosmosClientOptions::default();
+            .expect("settings that are all defaults are valid")
+    }
+
+    /// A driver with options of its own.
+    ///
+    /// # Panics
+    ///
+    /// The options are not valid.
+    #[must_use]
+    pub fn driver_on(
+        &self,
+        runtime: Arc<CosmosDriverRuntime>,
+        options: CosmosClientOptions,
+    ) -> CosmosDriver {
         CosmosDriver::new(runtime, self.endpoint(), self.credential(), options)
             .expect("an account of ours has a valid endpoint")
     }
@@ -121,8 +163,10 @@ pub struct InProcessFactory(InProcessAccount);
 
 impl HttpClientFactory for InProcessFactory {
     fn create(&self, endpoint: &Endpoint, _: &HttpClientConfig) -> Arc<dyn HttpClient> {
-        let InProcessAccount { network, .. } = &self.0;
-        Arc::new(InProcessClient::new(self.0.endpoint_at(endpoint.host()), Arc::clone(network)))
+        let InProcessAccount { network, is_global_online, .. } = &self.0;
+        let is_online = (endpoint.host() == HOST).then(|| Arc::clone(is_global_online));
+        let account = self.0.endpoint_at(endpoint.host());
+        Arc::new(InProcessClient::new(account, Arc::clone(network), is_online))
     }
 }
 

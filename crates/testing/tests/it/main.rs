@@ -10,6 +10,7 @@ mod driven;
 mod http1;
 mod in_process;
 mod proxy;
+mod regions;
 mod served;
 mod silent;
 mod tls;

@@ -140,6 +140,7 @@ fn each_status_means_what_the_specification_says() {
     let unavailable = || vec![MarkPartition, mark(UnavailableReason::ServiceUnavailable)];
     let timed_out = || vec![MarkPartition, mark(UnavailableReason::RequestTimeout)];
     let failed = || vec![MarkPartition, mark(UnavailableReason::InternalServerError)];
+    let left = || vec![RefreshAccount, mark(UnavailableReason::AccountNotFound), MarkPartition];
     let moved = || vec![RefreshAccount, mark(UnavailableReason::WriteForbidden), MarkPartition];
     let all = &RequestKind::ALL[..];
     let (repeatable, unrepeatable) = (&[Read, IdempotentWrite][..], &[Write][..]);
@@ -153,7 +154,7 @@ fn each_status_means_what_the_specification_says() {
         (401, 5006, all, (vec![Credential], None, none(), false)),
         (403, 0, all, (vec![], None, none(), false)),
         (403, 3, all, (vec![Failover], WRITE_REGION, moved(), false)),
-        (403, 1008, all, (vec![Failover], NEXT, moved(), false)),
+        (403, 1008, all, (vec![Failover], NEXT, left(), false)),
         (403, 5300, all, (vec![Credential], None, none(), false)),
         (404, 0, all, (vec![], None, none(), false)),
         (404, 1002, all, (vec![Session], WRITE_REGION, none(), false)),

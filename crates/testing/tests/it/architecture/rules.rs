@@ -154,6 +154,12 @@ pub(crate) const RULES: &[Rule] = &[
         ..BASE
     },
     Rule {
+        files: &["crates/driver/src/routing"],
+        forbidden: &["crate::pipeline", "sidereal_protocol::CosmosStatus"],
+        invariant: "`routing` hears of outcomes as effects and knows no status",
+        ..BASE
+    },
+    Rule {
         files: &["crates/driver/src/transport/sharding"],
         forbidden: &[
             "http::HeaderMap",
@@ -182,6 +188,8 @@ pub(crate) const RULES: &[Rule] = &[
             "crates/driver/src/pipeline/request.rs",
             "crates/driver/src/pipeline/retry_evaluation.rs",
             "crates/driver/src/retry",
+            "crates/driver/src/routing/account_endpoint_state.rs",
+            "crates/driver/src/routing/endpoint_resolution.rs",
             "crates/driver/src/transport/sharding/load_spread.rs",
             "crates/driver/src/transport/sharding/selection.rs",
             "crates/driver/src/transport/sharding/shard_health.rs",

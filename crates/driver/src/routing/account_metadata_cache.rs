@@ -1,0 +1,224 @@
+//! Reads the account's properties: first when an operation needs them, then in the background and on demand.
+//!
+//! One task reads, so reads are single-flight and outlive the operations that wait for them. It asks the
+//! global endpoint, and the others if that one does not answer.
+
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use http::Method;
+use http::uri::PathAndQuery;
+use sidereal_protocol::{AccountProperties, ResourceType};
+use tokio::sync::{Notify, watch};
+
+use super::LocationStateStore;
+use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::options::{AvailabilityOptions, OptionLayers};
+use crate::retry::{Budgets, RequestKind, Retries};
+use crate::system::{Clock, TaskSpawner};
+use crate::transport::{
+    AdaptiveTransport, AuthorizationContext, Endpoint, HeaderList, TransportOutcome,
+    TransportPipeline, TransportRequest,
+};
+
+/// How often the account is read when nothing asks for it.
+const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// The least time between two reads, however many operations ask: a failing region must not turn its load
+/// into reads of the account.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
+
+/// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Keeps a [`LocationStateStore`] up to date.
+#[derive(Debug)]
+pub(crate) struct AccountMetadataCache {
+    store: Arc<LocationStateStore>,
+    transport: Arc<TransportPipeline>,
+    /// Where connections to endpoints are closed that left the account.
+    pools: Vec<Arc<AdaptiveTransport>>,
+    /// Asked when the global endpoint and those of the account do not answer.
+    custom_endpoints: Vec<Endpoint>,
+    budgets: Budgets,
+    clock: Clock,
+    wanted: Notify,
+    /// How many reads have begun and how many of them have ended, with whatever outcome.
+    reads: watch::Sender<Reads>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Reads {
+    begun: u64,
+    ended: u64,
+    /// Whether nobody reads any more: the driver is shutting down.
+    is_over: bool,
+}
+
+impl AccountMetadataCache {
+    pub(crate) fn new(
+        store: Arc<LocationStateStore>,
+        transport: Arc<TransportPipeline>,
+        pools: Vec<Arc<AdaptiveTransport>>,
+        custom_endpoints: Vec<Endpoint>,
+        options: &OptionLayers,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let unset = AvailabilityOptions::default();
+        let budgets = Budgets {
+            // Another endpoint, not another connection: operations wait.
+            connection: Retries::of(0),
+            ..Budgets::new(&options.availability(&unset))
+        };
+        let (wanted, reads) = (Notify::new(), watch::Sender::default());
+        let cache =
+            Self { store, transport, pools, custom_endpoints, budgets, clock, wanted, reads };
+        Arc::new(cache)
+    }
+
+    /// Starts the task that reads. Without it, the account stays what it was.
+    pub(crate) fn start(self: &Arc<Self>, tasks: &TaskSpawner) {
+        let (cache, spawner) = (Arc::downgrade(self), tasks.clone());
+        // Made before the task, so that it tells of the end also if the task is not started.
+        let over = ReadsOver(cache.clone());
+        tasks.spawn("account-refresh", async move {
+            let _over = over;
+            refresh_until_shutdown(&cache, &spawner).await;
+        });
+    }
+
+    /// Waits until the account has been asked about itself once. Whether it answered is not said: an
+    /// operation on an account that does not answer fails by itself, and knows better why.
+    pub(crate) async fn until_read(&self) {
+        let mut reads = self.reads.subscribe();
+        // Also if a read has failed before: the next one is due when its interval has passed.
+        self.wanted.notify_one();
+        // The sender is this cache's own, so the wait cannot fail.
+        let _ = reads.wait_for(|reads| reads.ended > 0 || reads.is_over).await;
+    }
+
+    /// Asks for a read, and does not wait for it.
+    pub(crate) fn request_refresh(&self) {
+        self.wanted.notify_one();
+    }
+
+    /// Waits for a read that begins after this call.
+    pub(crate) async fn refreshed(&self) {
+        let mut reads = self.reads.subscribe();
+        let begun = reads.borrow().begun;
+        self.wanted.notify_one();
+        let _ = reads.wait_for(|reads| reads.ended > begun || reads.is_over).await;
+    }
+
+    /// Reads the account once, from the first endpoint that answers.
+    async fn read(&self) {
+        self.reads.send_modify(|reads| reads.begun += 1);
+        for endpoint in self.endpoints_to_ask() {
+            match self.read_at(&endpoint).await {
+                Some(properties) => {
+                    self.take_in(&properties);
+                    break;
+                }
+                None => tracing::debug!(%endpoint, "the account could not be read here"),
+            }
+        }
+        self.reads.send_modify(|reads| reads.ended += 1);
+    }
+
+    fn take_in(&self, properties: &AccountProperties) {
+        for left in self.store.sync_account_properties(properties, Clock::now()) {
+            tracing::info!(endpoint = %left, "an endpoint left the account");
+            self.pools.iter().for_each(|pool| pool.forget(&left));
+        }
+    }
+
+    /// The global endpoint, then those of the account, then those of the settings, each once.
+    fn endpoints_to_ask(&self) -> Vec<Endpoint> {
+        let snapshot = self.store.snapshot();
+        let account = &snapshot.account;
+        let known = account.read_endpoints().iter().chain(account.write_endpoints());
+        let all = std::iter::once(account.default_endpoint())
+            .chain(known)
+            .map(|it| &it.endpoint)
+            .chain(&self.custom_endpoints);
+        let mut endpoints: Vec<Endpoint> = Vec::new();
+        for endpoint in all {
+            if !endpoints.contains(endpoint) {
+                endpoints.push(endpoint.clone());
+            }
+        }
+        endpoints
+    }
+
+    async fn read_at(&self, endpoint: &Endpoint) -> Option<AccountProperties> {
+        let started = Clock::now();
+        let activity_id = self.clock.new_id();
+        let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
+        let request = TransportRequest {
+            method: Method::GET,
+            endpoint: endpoint.clone(),
+            region: None,
+            path: PathAndQuery::from_static("/"),
+            headers: HeaderList::default(),
+            body: bytes::Bytes::new(),
+            auth_context: AuthorizationContext {
+                resource_type: ResourceType::DatabaseAccount,
+                signed_link: "".into(),
+            },
+            activity_id,
+            execution_context: ExecutionContext::Initial,
+            kind: RequestKind::Read,
+            deadline: Some(started + READ_TIMEOUT),
+            slow_after: None,
+            budgets: self.budgets,
+        };
+        let result = self.transport.execute(&request, &mut diagnostics).await;
+        match result.outcome {
+            TransportOutcome::Success(response) => serde_json::from_slice(&response.body)
+                .inspect_err(|error| tracing::warn!(%error, "the account's answer is not readable"))
+                .ok(),
+            _ => None,
+        }
+    }
+}
+
+/// Tells those who wait that nobody reads any more, however the task ended.
+struct ReadsOver(Weak<AccountMetadataCache>);
+
+impl Drop for ReadsOver {
+    fn drop(&mut self) {
+        if let Some(cache) = self.0.upgrade() {
+            cache.reads.send_modify(|reads| reads.is_over = true);
+        }
+    }
+}
+
+/// Reads when asked and every few minutes, until the driver or its cache is gone.
+async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &TaskSpawner) {
+    let mut last: Option<Instant> = None;
+    while let Some(current) = cache.upgrade() {
+        let due = async {
+            // A read that nobody asks for waits for the first operation: a driver that is not used reads
+            // nothing.
+            match last {
+                None => current.wanted.notified().await,
+                Some(last) => {
+                    let _ = tokio::time::timeout(REFRESH_INTERVAL, current.wanted.notified()).await;
+                    tokio::time::sleep_until((last + MIN_REFRESH_INTERVAL).into()).await;
+                }
+            }
+        };
+        tokio::select! {
+            // The shutdown first: a read would open connections that it closes again.
+            biased;
+            () = tasks.shutdown_requested() => return,
+            () = due => {}
+        }
+        last = Some(Clock::now());
+        tokio::select! {
+            biased; // The shutdown first, as above.
+            () = tasks.shutdown_requested() => return,
+            () = current.read() => {}
+        }
+    }
+}

@@ -1,0 +1,347 @@
+//! Regions that go, come back, move and leave, as the application and the account see it. On a paused clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sidereal_driver::diagnostics::{Decision, ExecutionContext};
+use sidereal_driver::options::{ClientMethodOptions, CosmosClientOptions, RequestOptions};
+use sidereal_driver::system::Clock;
+use sidereal_driver::{
+    CosmosDriver, CosmosOperation, CosmosResponse, Error, ErrorKind, OperationOptions,
+};
+use sidereal_emulator::{
+    AccountOptions, CounterRow, FaultCondition, FaultEffect, FaultRule, Operation,
+    WriteRegionChange,
+};
+use sidereal_protocol::{OperationType, RegionName, RequestPath, ResourceLink, ResourceType};
+use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
+use tokio::time::Instant;
+
+const REGIONS: [&str; 3] = ["West US", "East US", "UK South"];
+const LATENCY: Duration = Duration::from_millis(10);
+
+/// An account in three regions with a container of orders, and a driver for it.
+struct Stack {
+    account: InProcessAccount,
+    driver: CosmosDriver,
+}
+
+impl Stack {
+    async fn new(multi_write: bool, options: CosmosClientOptions) -> Self {
+        let regions = REGIONS.map(RegionName::from).to_vec();
+        let account_options = AccountOptions { regions, multi_write, ..AccountOptions::default() };
+        let network = NetworkFaults { latency: LATENCY, ..NetworkFaults::NONE };
+        let account = InProcessAccount::new(account_options, 7, network);
+        // By another driver, so that the one under test begins with nothing known.
+        let founder = account.driver();
+        let database = r#"{"id":"store"}"#;
+        create(&founder, ResourceLink::ACCOUNT, ResourceType::Database, database).await;
+        let orders = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
+        let store = ResourceLink::database("store").unwrap();
+        create(&founder, store, ResourceType::DocumentCollection, orders).await;
+        founder.execute_operation(&upsert("1"), &Default::default()).await.unwrap();
+        account.account().reset_counters();
+        let driver = account.driver_on(account.runtime(), options);
+        Self { account, driver }
+    }
+
+    /// One region accepts writes; reads prefer the one named.
+    async fn preferring(region: &str) -> Self {
+        let mut options = CosmosClientOptions::default();
+        options.regions.preferred_regions = Some(vec![RegionName::from(region)]);
+        Self::new(false, options).await
+    }
+
+    async fn execute(&self, operation: &CosmosOperation) -> Result<CosmosResponse, Error> {
+        self.driver.execute_operation(operation, &OperationOptions::default()).await
+    }
+
+    fn set_online(&self, region: &str, is_online: bool) {
+        self.account.account().set_online(&RegionName::from(region), is_online).unwrap();
+    }
+
+    fn inject(&self, region: &str, operation: Operation, effect: FaultEffect, limit: Option<u64>) {
+        let condition = FaultCondition {
+            region: Some(RegionName::from(region)),
+            operation: Some(operation),
+            resource: Some(ResourceType::Document),
+            ..FaultCondition::default()
+        };
+        let rule = FaultRule { condition, hit_limit: limit, ..FaultRule::new(effect) };
+        self.account.account().add_fault(rule).unwrap();
+    }
+
+    /// How many requests the account has seen of which this holds.
+    fn seen(&self, holds: impl Fn(&CounterRow) -> bool) -> u64 {
+        let rows = self.account.account().counters();
+        rows.iter().filter(|row| holds(row)).map(|row| row.requests).sum()
+    }
+
+    /// Requests about items that reached a region.
+    fn items_seen_in(&self, region: &str) -> u64 {
+        let region = RegionName::from(region);
+        self.seen(|row| row.region == region && row.resource == Some(ResourceType::Document))
+    }
+
+    fn account_reads(&self) -> u64 {
+        self.seen(|row| row.resource == Some(ResourceType::DatabaseAccount))
+    }
+}
+
+async fn create(driver: &CosmosDriver, parent: ResourceLink, kind: ResourceType, body: &str) {
+    let path = RequestPath::feed(parent, kind).unwrap();
+    let operation = CosmosOperation::new(OperationType::Create, path)
+        .with_body(Bytes::copy_from_slice(body.as_bytes()));
+    driver.execute_operation(&operation, &OperationOptions::default()).await.unwrap();
+}
+
+fn orders() -> ResourceLink {
+    ResourceLink::container("store", "orders").unwrap()
+}
+
+fn order(id: &str) -> Bytes {
+    Bytes::from(format!(r#"{{"id":"{id}","customer":"contoso","n":0}}"#))
+}
+
+fn read(id: &str) -> CosmosOperation {
+    CosmosOperation::read_item(&orders(), "contoso".into(), id).unwrap()
+}
+
+fn upsert(id: &str) -> CosmosOperation {
+    CosmosOperation::upsert_item(&orders(), "contoso".into(), order(id)).unwrap()
+}
+
+fn unavailable() -> FaultEffect {
+    FaultEffect::Answer { status: 503, sub_status: 0, retry_after: None }
+}
+
+/// The regions of the attempts, in order.
+fn regions(outcome: &Result<CosmosResponse, Error>) -> Vec<String> {
+    let diagnostics = match outcome {
+        Ok(response) => response.diagnostics(),
+        Err(error) => error.diagnostics().unwrap(),
+    };
+    let name = |region: &Option<RegionName>| region.as_ref().unwrap().as_str().to_owned();
+    diagnostics.attempts().iter().map(|attempt| name(&attempt.region)).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_go_to_the_preferred_region_and_writes_to_the_write_region() {
+    let stack = Stack::preferring("UK South").await;
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
+    assert_eq!(regions(&stack.execute(&upsert("2")).await), ["West US"]);
+    let excluded = RequestOptions::default().with_excluded_regions(["UK South"]);
+    let options = OperationOptions::default().with_request(excluded);
+    let elsewhere = stack.driver.execute_operation(&read("1"), &options).await;
+    assert_eq!(regions(&elsewhere), ["West US"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_operations_at_once_read_the_account_once() {
+    let stack = Stack::preferring("East US").await;
+    let stack = std::sync::Arc::new(stack);
+    let reads: Vec<_> = (0..50)
+        .map(|_| {
+            let stack = std::sync::Arc::clone(&stack);
+            tokio::spawn(async move { stack.execute(&read("1")).await.map(drop) })
+        })
+        .collect();
+    for read in reads {
+        read.await.unwrap().unwrap();
+    }
+    assert_eq!((stack.account_reads(), stack.items_seen_in("East US")), (1, 50));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_driver_that_is_used_reads_the_account_every_five_minutes() {
+    let stack = Stack::preferring("East US").await;
+    stack.execute(&read("1")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(16 * 60)).await;
+    assert_eq!(stack.account_reads(), 4);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_that_goes_offline_costs_no_read_and_the_next_one_starts_elsewhere() {
+    let stack = Stack::preferring("UK South").await;
+    stack.execute(&read("1")).await.unwrap();
+    stack.set_online("UK South", false);
+    let first = stack.execute(&read("1")).await;
+    assert_eq!(regions(&first), ["UK South", "UK South", "West US"]);
+    let attempts = first.unwrap().diagnostics().attempts().to_vec();
+    assert!(matches!(attempts[1].decision, Some(Decision::RetryElsewhere { .. })));
+    assert_eq!(attempts[2].execution_context, ExecutionContext::RegionFailover);
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_return_to_a_region_a_minute_after_it_failed() {
+    let stack = Stack::preferring("UK South").await;
+    stack.inject("UK South", Operation::Read, unavailable(), Some(1));
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South", "West US"]);
+    tokio::time::sleep(Duration::from_secs(59)).await;
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"]);
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_that_failed_an_operation_is_not_tried_again_while_another_is_left() {
+    let stack = Stack::preferring("UK South").await;
+    for region in ["UK South", "West US"] {
+        stack.inject(region, Operation::Read, unavailable(), None);
+    }
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South", "West US", "East US"]);
+    stack.inject("East US", Operation::Read, unavailable(), None);
+    let nowhere = stack.execute(&read("1")).await;
+    // East is the only one without a mark; then the others; then the last one again, until the budget ends.
+    assert_eq!(regions(&nowhere), ["East US", "UK South", "West US", "West US"]);
+    assert_eq!(nowhere.unwrap_err().kind(), ErrorKind::Unavailable);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_fails_in_the_only_write_region_is_retried_there_and_does_not_move_reads() {
+    let stack = Stack::preferring("West US").await;
+    stack.inject("West US", Operation::Upsert, unavailable(), Some(2));
+    let written = stack.execute(&upsert("2")).await;
+    assert_eq!(regions(&written), ["West US", "West US", "West US"]);
+    written.unwrap();
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"]);
+}
+
+/// Writes every half second for as long as a failover takes; all of them succeed.
+async fn writes_survive(change: WriteRegionChange) {
+    let stack = Stack::preferring("West US").await;
+    stack.execute(&upsert("0")).await.unwrap();
+    let east = RegionName::from("East US");
+    stack.account.account().change_write_region(&east, change).unwrap();
+    for id in 1..80 {
+        let written = stack.execute(&upsert(&id.to_string())).await;
+        written.unwrap_or_else(|error| panic!("{change:?}, write {id}: {error:?}"));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_eq!(regions(&stack.execute(&upsert("80")).await), ["East US"]);
+    let refused = stack.seen(|row| row.status == 403);
+    assert!(refused <= 2, "the old region is asked once or twice, not {refused} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_follow_a_write_region_that_is_moved_as_planned() {
+    writes_survive(WriteRegionChange::GRACEFUL).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn writes_follow_a_write_region_that_is_moved_by_force() {
+    writes_survive(WriteRegionChange::Forced).await;
+}
+
+/// Refused writes could have read the account as often as they were refused.
+#[tokio::test(start_paused = true)]
+async fn a_storm_of_refusals_reads_the_account_every_five_seconds_at_most() {
+    let stack = std::sync::Arc::new(Stack::preferring("West US").await);
+    let forbidden = FaultEffect::Answer { status: 403, sub_status: 3, retry_after: None };
+    stack.inject("West US", Operation::Upsert, forbidden, None);
+    let started = Instant::now();
+    let writes: Vec<_> = (0..100)
+        .map(|id: u32| {
+            let stack = std::sync::Arc::clone(&stack);
+            tokio::spawn(async move { stack.execute(&upsert(&id.to_string())).await.map(drop) })
+        })
+        .collect();
+    for write in writes {
+        let error = write.await.unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Unavailable);
+        assert!(!error.may_have_been_applied());
+    }
+    let intervals = started.elapsed().as_secs() / 5;
+    assert!(intervals >= 2, "{:?}", started.elapsed());
+    assert!(stack.account_reads() <= intervals + 2, "{} reads", stack.account_reads());
+}
+
+#[tokio::test(start_paused = true)]
+async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_is_down() {
+    let stack = Stack::preferring("UK South").await;
+    stack.execute(&upsert("2")).await.unwrap();
+    stack.account.set_global_online(false);
+    let east = RegionName::from("East US");
+    stack.account.account().change_write_region(&east, WriteRegionChange::Forced).unwrap();
+    stack.execute(&upsert("3")).await.unwrap();
+    assert_eq!(regions(&stack.execute(&upsert("4")).await), ["East US"]);
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_account_whose_global_endpoint_is_down_from_the_start_is_read_at_a_custom_endpoint() {
+    let stack = Stack::preferring("UK South").await;
+    stack.account.set_global_online(false);
+    let mut options = CosmosClientOptions::default();
+    let custom = stack.account.endpoint_of("East US").to_string();
+    options.account.custom_endpoints = Some([custom].into());
+    let driver = stack.account.driver_on(stack.account.runtime(), options);
+    let found = driver.execute_operation(&read("1"), &Default::default()).await;
+    assert_eq!(regions(&found), ["West US"]);
+    assert_eq!(stack.account_reads(), 1);
+}
+
+/// The pool of every endpoint ever used stayed, pinging and connecting again.
+#[tokio::test(start_paused = true)]
+async fn connections_to_a_region_that_left_the_account_are_closed() {
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
+    let stack = Stack::new(false, CosmosClientOptions::default()).await;
+    let runtime = stack.account.runtime();
+    let driver = stack.account.driver_on(std::sync::Arc::clone(&runtime), options);
+    let options = OperationOptions::default();
+    driver.execute_operation(&read("1"), &options).await.unwrap();
+    let left = stack.account.endpoint_of("UK South");
+    let is_there = || runtime.pool_snapshots().iter().any(|pool| pool.endpoint == left);
+    assert!(is_there());
+    stack.account.account().remove_region(&RegionName::from("UK South")).unwrap();
+    let moved = driver.execute_operation(&read("1"), &options).await;
+    assert_eq!(regions(&moved), ["UK South", "West US"]);
+    assert!(!is_there());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_that_was_lost_is_repeated_in_another_region_only_where_that_is_harmless() {
+    let stack = Stack::new(true, CosmosClientOptions::default()).await;
+    stack.inject("West US", Operation::Upsert, FaultEffect::ResetAfter, None);
+    let repeated = stack.execute(&upsert("2")).await;
+    assert_eq!(regions(&repeated), ["West US", "West US", "East US"]);
+    repeated.unwrap();
+
+    let stack = Stack::new(true, CosmosClientOptions::default()).await;
+    stack.inject("West US", Operation::Patch, FaultEffect::ResetAfter, None);
+    let increment = Bytes::from_static(br#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#);
+    let patch = CosmosOperation::patch_item(&orders(), "contoso".into(), "1", increment).unwrap();
+    let lost = stack.execute(&patch).await;
+    assert_eq!(regions(&lost), ["West US"]);
+    assert!(lost.unwrap_err().may_have_been_applied());
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_waits_longer_than_the_deadline() {
+    let stack = Stack::preferring("UK South").await;
+    for region in REGIONS {
+        stack.inject(region, Operation::Read, FaultEffect::Hang, None);
+    }
+    let allowed = Duration::from_secs(3);
+    let within = |deadline| {
+        let method = ClientMethodOptions { deadline: Some(deadline), ..Default::default() };
+        OperationOptions::default().with_method_options(method)
+    };
+    let started = Clock::now();
+    let late = stack.driver.execute_operation(&read("1"), &within(started + allowed)).await;
+    assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(Clock::now() - started, allowed);
+
+    // The first read of the account counts too.
+    let driver = stack.account.driver();
+    let slow = NetworkFaults { latency: Duration::from_secs(60), ..NetworkFaults::NONE };
+    stack.account.network().set_faults(slow);
+    let started = Clock::now();
+    let late = driver.execute_operation(&read("1"), &within(started + allowed)).await;
+    let error = late.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert!(error.to_string().contains("the account was being read"), "{error}");
+    assert_eq!(Clock::now() - started, allowed);
+}
