@@ -7,20 +7,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+#[path = "../tests/it/process.rs"]
+#[expect(dead_code, reason = "the tests do more with a process")]
+mod process;
 #[path = "../tests/it/wire.rs"]
 #[expect(dead_code, reason = "the tests look at more of an answer")]
 mod wire;
 
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Method;
 use serde_json::{Value, json};
 
+use process::Running;
 use wire::Connection;
 
 const SINGLE_WRITES: usize = 1_000;
@@ -35,7 +38,7 @@ fn main() {
     let sync = median(&fdatasyncs(&root.join("page")));
     println!("fdatasync of one page          {sync:.1?} (median of {SINGLE_WRITES})");
 
-    let emulator = Emulator::start(&root);
+    let (emulator, _) = start(&root);
     let mut connection = emulator.connect();
     create_container(&mut connection);
     let each = median(&single_writes(&mut connection));
@@ -51,10 +54,10 @@ fn main() {
     drop(emulator);
     let size = fs::metadata(root.join("data/account.redb")).unwrap().len();
     println!("size of the file               {:.1} MB", size as f64 / 1e6);
-    let killed = Emulator::start(&root);
-    println!("start after kill -9            {:.0?}", killed.started);
-    killed.stop();
-    println!("start after a shutdown         {:.0?}", Emulator::start(&root).started);
+    let (emulator, started) = start(&root);
+    println!("start after kill -9            {started:.0?}");
+    emulator.end_with("-TERM");
+    println!("start after a shutdown         {:.0?}", start(&root).1);
     let _ = fs::remove_dir_all(root); // Best effort: `cargo clean` removes it too.
 }
 
@@ -101,7 +104,7 @@ fn single_writes(connection: &mut Connection) -> Vec<Duration> {
     (0..SINGLE_WRITES).map(write).collect()
 }
 
-fn concurrent_writes(emulator: &Emulator) -> (u64, Duration) {
+fn concurrent_writes(emulator: &Running) -> (u64, Duration) {
     let writes = AtomicU64::new(0);
     let began = Instant::now();
     std::thread::scope(|scope| {
@@ -149,55 +152,11 @@ fn median(times: &[Duration]) -> Duration {
     times[times.len() / 2]
 }
 
-/// The command at work; killed when dropped.
-struct Emulator {
-    process: Child,
-    facts: Value,
-    started: Duration,
-}
-
-impl Emulator {
-    fn start(root: &Path) -> Self {
-        let began = Instant::now();
-        let mut process = Command::new(env!("CARGO_BIN_EXE_sidereal"))
-            .args(["emulator", "--port", "0", "--json", "--data-dir"])
-            .arg(root.join("data"))
-            .env("XDG_STATE_HOME", root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        let facts = serde_json::from_str(&line).unwrap();
-        let mut emulator = Self { process, facts, started: Duration::ZERO };
-        emulator.connect().send(Method::GET, "/dbs", &[], "").unwrap();
-        emulator.started = began.elapsed();
-        emulator
-    }
-
-    fn connect(&self) -> Connection {
-        let fact = |name: &str| self.facts[name].as_str().unwrap();
-        Connection::open(fact("http_endpoint"), fact("key"))
-    }
-
-    /// Asks it to end, and waits.
-    fn stop(mut self) {
-        let process = self.process.id().to_string();
-        Command::new("kill").args(["-TERM", &process]).status().unwrap();
-        self.process.wait().unwrap();
-    }
-
-    fn resident_megabytes(&self) -> f64 {
-        let path = PathBuf::from(format!("/proc/{}/statm", self.process.id()));
-        let text = fs::read_to_string(path).unwrap();
-        let pages: f64 = text.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * 4096.0 / 1e6
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // It has ended already where it was stopped.
-        let _ = self.process.wait();
-    }
+/// Starts the emulator on its directory; how long its first answer took.
+fn start(root: &Path) -> (Running, Duration) {
+    let began = Instant::now();
+    let data = root.join("data");
+    let emulator = Running::start(root, &["--data-dir", data.to_str().unwrap()]);
+    emulator.connect().send(Method::GET, "/dbs", &[], "").unwrap();
+    (emulator, began.elapsed())
 }

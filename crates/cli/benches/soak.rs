@@ -7,21 +7,23 @@
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
+#[path = "../tests/it/process.rs"]
+#[expect(dead_code, reason = "the tests do more with a process")]
+mod process;
 #[path = "../tests/it/wire.rs"]
 #[expect(dead_code, reason = "the tests look at more of an answer")]
 mod wire;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use http::Method;
-use serde_json::{Value, json};
+use serde_json::json;
 
+use process::Running;
 use wire::Connection;
 
 const REGIONS: &str = "West US,East US,North Europe";
@@ -51,8 +53,11 @@ fn main() {
 }
 
 fn soak(root: &Path, arguments: &[String], time: Duration) {
-    let emulator = Emulator::start(root, arguments);
-    create_container(&mut emulator.connect(0));
+    let region_arguments = ["--regions", REGIONS, "--replication-delay", "20ms"];
+    let arguments: Vec<&str> =
+        region_arguments.into_iter().chain(arguments.iter().map(String::as_str)).collect();
+    let emulator = Running::start(root, &arguments);
+    create_container(&mut emulator.connect_to(0));
     let (end, requests) = (Instant::now() + time, AtomicU64::new(0));
     let mut resident = Vec::new();
     std::thread::scope(|scope| {
@@ -91,8 +96,8 @@ fn create_container(connection: &mut Connection) {
 }
 
 /// One worker: writes at the write region, reads at a region of its own.
-fn work(emulator: &Emulator, worker: usize, end: Instant, requests: &AtomicU64) {
-    let (mut writes, mut reads) = (emulator.connect(0), emulator.connect(worker));
+fn work(emulator: &Running, worker: usize, end: Instant, requests: &AtomicU64) {
+    let (mut writes, mut reads) = (emulator.connect_to(0), emulator.connect_to(worker));
     let mut statuses: BTreeMap<u16, u64> = BTreeMap::new();
     // Splitmix: the same load in every run.
     let mut state = worker as u64;
@@ -147,45 +152,4 @@ fn step(writes: &mut Connection, reads: &mut Connection, n: u64, item: u64) -> u
         }
     };
     answer.unwrap().status
-}
-
-/// The command at work; killed when dropped.
-struct Emulator {
-    process: Child,
-    facts: Value,
-}
-
-impl Emulator {
-    fn start(root: &Path, arguments: &[String]) -> Self {
-        let mut process = Command::new(env!("CARGO_BIN_EXE_sidereal"))
-            .args(["emulator", "--port", "0", "--json", "--regions", REGIONS])
-            .args(["--replication-delay", "20ms"])
-            .args(arguments)
-            .env("XDG_STATE_HOME", root)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { process, facts: serde_json::from_str(&line).unwrap() }
-    }
-
-    /// Connects to the endpoint of a region, in cleartext.
-    fn connect(&self, region: usize) -> Connection {
-        let endpoint = self.facts["regions"][region]["endpoint"].as_str().unwrap();
-        Connection::open(&endpoint.replace("https:", "http:"), self.facts["key"].as_str().unwrap())
-    }
-
-    fn resident_megabytes(&self) -> f64 {
-        let text = fs::read_to_string(format!("/proc/{}/statm", self.process.id())).unwrap();
-        let pages: f64 = text.split(' ').nth(1).unwrap().parse().unwrap();
-        pages * 4096.0 / 1e6
-    }
-}
-
-impl Drop for Emulator {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // It serves until then.
-        let _ = self.process.wait();
-    }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::emulator::{Directory, Running, fails};
+use crate::emulator::{Directory, fails};
+use crate::process::Running;
 use crate::wire::{Answer, Connection};
 
 const DOCS: &str = "/dbs/db/colls/c/docs";
@@ -46,10 +47,6 @@ fn read(connection: &mut Connection, writer: usize, id: &str, session: Option<&s
     }
 }
 
-fn open(emulator: &Running) -> Connection {
-    Connection::open(emulator.fact("http_endpoint"), emulator.fact("key"))
-}
-
 fn start(directory: &Path, data: &Path) -> Running {
     Running::start(directory, &["--data-dir", data.to_str().unwrap(), "--partitions", "3"])
 }
@@ -77,7 +74,7 @@ fn every_acknowledged_write_survives_kill_9() {
     let data = directory.path().join("data");
     let mut written = [0; WRITERS];
     let emulator = start(directory.path(), &data);
-    let mut connection = open(&emulator);
+    let mut connection = emulator.connect();
     let created = connection.send(Method::POST, "/dbs", &[], r#"{"id":"db"}"#).unwrap();
     assert_eq!(created.status, 201);
     let container =
@@ -90,7 +87,7 @@ fn every_acknowledged_write_survives_kill_9() {
         let emulator = start(directory.path(), &data);
         let threads: Vec<_> = (0..WRITERS)
             .map(|writer| {
-                let (connection, from) = (open(&emulator), written[writer]);
+                let (connection, from) = (emulator.connect(), written[writer]);
                 std::thread::spawn(move || write_until_killed(connection, writer, from))
             })
             .collect();
@@ -100,7 +97,7 @@ fn every_acknowledged_write_survives_kill_9() {
             threads.into_iter().map(|thread| thread.join().unwrap()).collect();
 
         let emulator = start(directory.path(), &data);
-        let mut connection = open(&emulator);
+        let mut connection = emulator.connect();
         for (writer, (n, session)) in acknowledged.iter().enumerate() {
             let single = read(&mut connection, writer, "single", session.as_deref());
             let [left, right] = ["left", "right"].map(|id| read(&mut connection, writer, id, None));

@@ -4,10 +4,10 @@ use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Output, Stdio};
 use std::time::Duration;
 
-use serde_json::Value;
+use crate::process::{Running, sidereal};
 
 /// No answer is waited for longer than this; it is far beyond what any takes.
 const TIMEOUT: Duration = Duration::from_secs(20);
@@ -33,58 +33,15 @@ impl Drop for Directory {
     }
 }
 
-/// A running emulator; killed if the test ends first.
-pub(crate) struct Running {
-    process: Child,
-    facts: Value,
-}
-
-impl Running {
-    pub(crate) fn start(directory: &Path, arguments: &[&str]) -> Self {
-        let mut process = sidereal(directory, &["--port", "0", "--json"])
-            .args(arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-        Self { process, facts: serde_json::from_str(&line).unwrap() }
-    }
-
-    pub(crate) fn fact(&self, name: &str) -> &str {
-        self.facts[name].as_str().unwrap()
-    }
-
-    /// What the emulator answers to `GET /probe` in cleartext.
-    fn probe(&self) -> String {
-        let address = self.fact("endpoint").trim_start_matches("https://").trim_end_matches('/');
-        let mut stream = TcpStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        write!(stream, "GET /probe HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")
-            .unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        answer
-    }
-
-    fn end_with(mut self, signal: &str) -> Option<i32> {
-        let process = self.process.id().to_string();
-        assert!(Command::new("kill").args([signal, &process]).status().unwrap().success());
-        self.process.wait().unwrap().code()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.process.kill(); // It has ended already unless the test failed.
-        let _ = self.process.wait();
-    }
-}
-
-fn sidereal(state: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidereal"));
-    command.arg("emulator").args(arguments).env("XDG_STATE_HOME", state);
-    command
+/// What the emulator answers to `GET /probe` in cleartext.
+fn probe(emulator: &Running) -> String {
+    let address = emulator.fact("endpoint").trim_start_matches("https://").trim_end_matches('/');
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(TIMEOUT)).unwrap();
+    write!(stream, "GET /probe HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
 }
 
 pub(crate) fn fails(state: &Path, arguments: &[&str]) -> String {
@@ -97,7 +54,7 @@ pub(crate) fn fails(state: &Path, arguments: &[&str]) -> String {
 fn the_first_line_says_where_the_account_is_and_the_port_answers() {
     let directory = Directory::new();
     let emulator = Running::start(&directory.0, &[]);
-    assert!(emulator.probe().starts_with("HTTP/1.1 200 "));
+    assert!(probe(&emulator).starts_with("HTTP/1.1 200 "));
     let (endpoint, key) = (emulator.fact("endpoint"), emulator.fact("key"));
     assert_eq!(
         emulator.fact("connection_string"),

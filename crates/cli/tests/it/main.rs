@@ -5,4 +5,6 @@
 mod chaos;
 mod data_directory;
 mod emulator;
+#[allow(dead_code, reason = "benchmarks do more with a process")]
+mod process;
 mod wire;

@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sidereal_protocol::{Addressing, Etag, ResourceLink, ResourceType, Rid, ThroughputProperties};
 
-use super::persistence::{
-    CommitQueue, DatabaseRecord, Mutation, NumbersRecord, OfferRecord, RestoredState,
-};
+use super::persistence::{CommitQueue, DatabaseRecord, Mutation, NumbersRecord, RestoredState};
 use super::{Container, Definition, new_etag};
 use crate::clock::Timestamp;
 use crate::topology::ReplicaSet;
@@ -38,7 +37,7 @@ pub(crate) struct Database {
 }
 
 /// The throughput of a database or container.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Offer {
     pub(crate) rid: Rid,
     /// The RID of the database or container.
@@ -75,7 +74,7 @@ impl Catalog {
             let leftovers = state.leftovers.into_iter().map(Mutation::DeleteContainer);
             commits.enqueue(leftovers.collect());
         }
-        let offers = state.offers.into_iter().map(|record| Arc::new(Offer::restored(record)));
+        let offers = state.offers.into_iter().map(Arc::new);
         let named = databases.into_iter().map(|database| (database.id.clone(), database));
         Ok(Self {
             databases: RwLock::new(named.collect()),
@@ -252,9 +251,10 @@ impl Catalog {
             etag: self.new_etag(now),
             changed_at: now.seconds(),
         };
+        let offer = Arc::new(offer);
         let mut offers = write(&self.offers);
-        self.store(|| Mutation::PutOffer(offer.record()));
-        offers.insert(offer.rid, Arc::new(offer));
+        self.store(|| Mutation::PutOffer(Arc::clone(&offer)));
+        offers.insert(offer.rid, offer);
     }
 
     /// Gives an offer other throughput.
@@ -268,7 +268,7 @@ impl Catalog {
         let replaced =
             Arc::new(Offer { throughput, etag, changed_at: now.seconds(), ..offer.clone() });
         let mut offers = write(&self.offers);
-        self.store(|| Mutation::PutOffer(replaced.record()));
+        self.store(|| Mutation::PutOffer(Arc::clone(&replaced)));
         offers.insert(offer.rid, replaced.clone());
         replaced
     }
@@ -327,16 +327,6 @@ impl Database {
 }
 
 impl Offer {
-    fn restored(record: OfferRecord) -> Self {
-        let OfferRecord { rid, resource_rid, resource_link, throughput, etag, changed_at } = record;
-        Self { rid, resource_rid, resource_link, throughput, etag, changed_at }
-    }
-
-    fn record(&self) -> OfferRecord {
-        let Self { rid, resource_rid, resource_link, throughput, etag, changed_at } = self.clone();
-        OfferRecord { rid, resource_rid, resource_link, throughput, etag, changed_at }
-    }
-
     /// The offer as clients see it.
     pub(crate) fn resource(&self) -> Value {
         let autoscale = match self.throughput {

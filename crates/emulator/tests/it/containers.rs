@@ -218,9 +218,8 @@ async fn what_the_emulator_does_not_have_is_refused_by_name() {
 fn an_account_has_so_many_partitions_and_no_more() {
     let fixture = Fixture::new(|options| options.partitions = Some(1_000));
     fixture.send(Method::POST, "/dbs", &[], json!({ "id": "db" }));
-    let create = |n: usize| {
-        fixture.send(Method::POST, "/dbs/db/colls", &[], definition(&format!("c{n}")))
-    };
+    let create =
+        |n: usize| fixture.send(Method::POST, "/dbs/db/colls", &[], definition(&format!("c{n}")));
     assert!((0..25).all(|n| create(n).status == 201));
     let refused = create(25);
     assert_eq!(refused.status, 403);

@@ -18,8 +18,7 @@ mod storage;
 pub(crate) use commit_queue::{CommitQueue, Durability};
 pub(crate) use mutation::{LogChange, Mutation, PartitionCommit};
 pub(crate) use records::{
-    AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, OfferRecord, PartitionRecord,
-    RangeRecord,
+    AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, PartitionRecord, RangeRecord,
 };
 pub(crate) use recovery::{
     PartitionContents, RestoredContainer, RestoredItem, RestoredPartition, RestoredState,

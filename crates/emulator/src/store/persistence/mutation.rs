@@ -1,10 +1,13 @@
 //! What a write changed, as values: encoded and stored by whoever commits, not under the lock of the write.
 
+use std::sync::Arc;
+
 use sidereal_protocol::Rid;
 
 use super::records::{
-    AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, OfferRecord, PartitionRecord,
+    AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, PartitionRecord,
 };
+use crate::store::Offer;
 use crate::store::partition_state::Tombstone;
 use crate::store::replication_log::{LoggedEntry, SettledEntry};
 
@@ -19,7 +22,7 @@ pub(crate) enum Mutation {
     PutContainer(ContainerRecord),
     /// With everything in it.
     DeleteContainer(Rid),
-    PutOffer(OfferRecord),
+    PutOffer(Arc<Offer>),
     DeleteOffer(Rid),
     Partition(PartitionCommit),
     /// A split or merge replaced it; its items belong to the container and stay.

@@ -1,7 +1,7 @@
 //! The records on disk, in postcard's encoding. A change of any of them is a new [`FORMAT`].
 
 use serde::{Deserialize, Serialize};
-use sidereal_protocol::{Etag, PartitionKeyRangeId, RegionName, Rid, ThroughputProperties};
+use sidereal_protocol::{Etag, PartitionKeyRangeId, RegionName, Rid};
 
 use crate::clock::Timestamp;
 use crate::store::conflict::Rank;
@@ -35,16 +35,6 @@ pub(crate) struct DatabaseRecord {
     pub(crate) id: String,
     pub(crate) etag: Etag,
     pub(crate) created_at: u64,
-}
-
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct OfferRecord {
-    pub(crate) rid: Rid,
-    pub(crate) resource_rid: Rid,
-    pub(crate) resource_link: String,
-    pub(crate) throughput: ThroughputProperties,
-    pub(crate) etag: Etag,
-    pub(crate) changed_at: u64,
 }
 
 /// A container: its definition and its layout.

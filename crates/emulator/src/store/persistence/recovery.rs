@@ -11,12 +11,12 @@ use sidereal_protocol::{
 use super::keys::{KeyParts, Kind};
 use super::records::{
     AccountRecord, ContainerRecord, DatabaseRecord, EntryRecord, ItemRecord, NumbersRecord,
-    OfferRecord, PartitionRecord, RankRecord,
+    PartitionRecord, RankRecord,
 };
 use super::storage::{DataDirectoryError, Storage};
 use crate::store::conflict::Rank;
 use crate::store::replication_log::LoggedEntry;
-use crate::store::{Item, ItemName};
+use crate::store::{Item, ItemName, Offer};
 
 /// Everything that a data directory held.
 #[derive(Debug, Default)]
@@ -25,7 +25,7 @@ pub(crate) struct RestoredState {
     pub(crate) account: Option<AccountRecord>,
     pub(crate) numbers: NumbersRecord,
     pub(crate) databases: Vec<DatabaseRecord>,
-    pub(crate) offers: Vec<OfferRecord>,
+    pub(crate) offers: Vec<Offer>,
     pub(crate) containers: Vec<RestoredContainer>,
     /// Containers that are gone, of which a write that ran into their deletion left something behind.
     pub(crate) leftovers: Vec<Rid>,

@@ -206,7 +206,7 @@ fn store(table: &mut Table<'_>, mutation: &Mutation) -> Result<(), redb::Error> 
             insert(table, &Key::resource(Kind::Container, record.rid), record)
         }
         Mutation::PutOffer(record) => {
-            insert(table, &Key::resource(Kind::Offer, record.rid), record)
+            insert(table, &Key::resource(Kind::Offer, record.rid), &**record)
         }
         Mutation::DeleteOffer(rid) => remove(table, &Key::resource(Kind::Offer, *rid)),
         Mutation::DeleteDatabase(rid) => {
