@@ -69,7 +69,7 @@ impl<H: Handler> Exchange<H> {
         let (mut parts, incoming) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
         if !incoming.is_end_stream() {
-            // It may be a query that takes long: this moves it from the connection's task to one of its
+            // It may be a batch or a large item: this moves it from the connection's task to one of its
             // own (`InlineExecutor`), so that other streams do not wait for it (head-of-line blocking).
             tokio::task::yield_now().await;
         }

@@ -4,7 +4,11 @@ use std::time::Duration;
 
 use crate::common::{Answer, CROSS, Client, DOCS, KEY, signed};
 use http::Method;
+use http_body_util::Full;
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 const TOKEN: &str = "x-ms-continuation";
 const SIZE: &str = "x-ms-max-item-count";
@@ -115,6 +119,64 @@ async fn others_do_not_wait_for_a_query_and_it_ends_with_its_client_or_the_serve
     // A shutdown does not wait for it either: its limit would pass first.
     drop(running);
     client.emulator.shutdown().await;
+}
+
+/// SIGTERM used to wait for a query to end by itself.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn a_shutdown_ends_a_query_that_is_running() {
+    let client = one_item(1000).await;
+    let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a JOIN b IN c.a JOIN d IN c.a";
+    let body = json!({ "query": text, "parameters": [] }).to_string();
+    let headers = [ONE_KEY, ("x-ms-documentdb-isquery", "True")];
+    let now = std::time::SystemTime::now();
+    let request = signed(client.emulator.key(), now, Method::POST, DOCS, &headers, body);
+    let authority = client.emulator.http_endpoint();
+    let authority = authority.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let stream = TcpStream::connect(authority).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http1::handshake(TokioIo::new(stream)).await.unwrap();
+    tokio::spawn(connection);
+    let running = tokio::spawn(async move { sender.send_request(request.map(Full::new)).await });
+    // Sent before these, and answered after them if at all.
+    for _ in 0..3 {
+        assert_eq!(client.read("1", "a").await.status, 200);
+    }
+    assert!(!running.is_finished());
+    client.emulator.shutdown().await;
+    match running.await.unwrap() {
+        Ok(response) => assert_eq!(response.status(), 503),
+        Err(closed) => assert!(closed.is_incomplete_message() || closed.is_canceled(), "{closed}"),
+    }
+}
+
+/// Whoever asks for large pages and does not read them holds a page each, and nobody up.
+#[tokio::test]
+async fn clients_that_do_not_read_their_pages_hold_nobody_up() {
+    let client = Client::with_container(1).await;
+    for id in ["1", "2"] {
+        let item = json!({ "id": id, "pk": "a", "text": "x".repeat(1_500_000) });
+        assert_eq!(client.create(item).await.status, 201);
+    }
+    let authority = client.emulator.http_endpoint();
+    let authority = authority.trim_start_matches("http://").trim_end_matches('/').to_owned();
+    let mut silent = Vec::new();
+    for _ in 0..20 {
+        let now = std::time::SystemTime::now();
+        let request =
+            signed(client.emulator.key(), now, Method::GET, DOCS, &[ONE_KEY], String::new());
+        let stream = TcpStream::connect(&authority).await.unwrap();
+        let mut text = format!("GET {DOCS} HTTP/1.1\r\nhost: {authority}\r\n");
+        for (name, value) in request.headers() {
+            text.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
+        }
+        text.push_str("\r\n");
+        let mut stream = stream;
+        stream.write_all(text.as_bytes()).await.unwrap();
+        silent.push(stream);
+    }
+    for _ in 0..5 {
+        assert_eq!(page(&client, "SELECT VALUE c.id FROM c", "9", None).await.rows().len(), 2);
+    }
 }
 
 /// 190 MB of answer for a request of 5 kB.

@@ -309,3 +309,44 @@ fn writes_between_two_pages_of_an_order_move_nothing_else() {
     }
     assert_eq!(rows, (0..400).map(|n| json!(n)).collect::<Vec<_>>());
 }
+
+/// A scan takes its items in chunks and holds no lock in between: what is not written meanwhile is seen exactly
+/// once, whatever is written beside it and whoever builds the index.
+#[test]
+fn queries_beside_writes_see_what_is_not_written_exactly_once() {
+    let fixture = fixture(&everything());
+    for n in 0..600 {
+        upsert(&fixture, &json!({ "id": n.to_string(), "pk": "p", "a": n, "b": n % 7 }));
+    }
+    let queries = [
+        "SELECT VALUE c.a FROM c WHERE c.a >= 300 AND c.b >= 0 ORDER BY c.a",
+        "SELECT VALUE c.a FROM c WHERE c.a >= 300",
+        "SELECT VALUE c.a FROM c WHERE c.a >= 300 AND c.a < 900 ORDER BY c.a, c.b DESC",
+        "SELECT DISTINCT VALUE c.a FROM c WHERE c.a >= 300",
+    ];
+    let expected: Vec<Value> = (300..600).map(|n| json!(n)).collect();
+    std::thread::scope(|scope| {
+        let writer = scope.spawn(|| {
+            for round in 0..10 {
+                for n in 0..300 {
+                    let item =
+                        json!({ "id": n.to_string(), "pk": "p", "a": -(n + round), "b": round });
+                    match (n + round) % 3 {
+                        0 => delete(&fixture, &item),
+                        _ => upsert(&fixture, &item),
+                    }
+                }
+            }
+        });
+        loop {
+            for text in queries {
+                let mut rows = all_rows(&fixture, text, "70");
+                rows.sort_by_key(Value::as_i64);
+                assert_eq!(rows, expected, "{text}");
+            }
+            if writer.is_finished() {
+                break;
+            }
+        }
+    });
+}

@@ -114,10 +114,14 @@ impl Program {
     /// ([`Row::is_document`](crate::Row::is_document)) is not among them if rows stream: it is taken from the
     /// document's text.
     pub fn members(&self) -> DocumentMembers {
-        match &self.inner {
-            Some(inner) => reads::of_query(&inner.block, false),
-            None => reads::of_query(&self.block, self.shape() != Shape::Buffering),
+        let Some(mut innermost) = self.inner.as_deref() else {
+            return reads::of_query(&self.block, self.shape() != Shape::Buffering);
+        };
+        // Documents are read by the innermost query alone; the others read its rows.
+        while let Some(inner) = innermost.inner.as_deref() {
+            innermost = inner;
         }
+        reads::of_query(&innermost.block, false)
     }
 
     /// The members that the filter reads, where it can be asked by itself, before a document is parsed for the
