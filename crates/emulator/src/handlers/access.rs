@@ -16,15 +16,20 @@ use super::target::Slice;
 use crate::request::ClassifiedRequest;
 use crate::store::{IndexDefinition, IndexKey, PathIndex, Position, Replica};
 
-/// A partition of fewer items is scanned: no index is worth its memory.
+/// A partition, or a part of one, of so few items is read whole: no index is worth its memory.
 const FEW_ITEMS: usize = 128;
+/// So many items of a partition key are read whole too. Keys that a query names usually have few, and an index
+/// would be one of the whole partition.
+const FEW_OF_A_KEY: usize = 1000;
 /// So many candidates are always worth looking up.
-const FEW_CANDIDATES: usize = 1000;
+const FEW_CANDIDATES: usize = 64;
 /// Beyond the few, an index has to leave out all but one of so many items. Reading by ordinal costs a lookup
 /// each, and every page looks the candidates up again.
-const NARROWING: usize = 8;
+const NARROWING: usize = 4;
+/// Indexes that one query has built; a filter of more paths is scanned until others have been asked for.
+const MAX_BUILDS: usize = 8;
 /// So many candidates are sorted rather than found in the order of an index.
-const SORTED_AT_ONCE: usize = 2000;
+const SORTED_AT_ONCE: usize = 200;
 
 /// How the items of a slice are reached.
 #[derive(Debug)]
@@ -55,30 +60,30 @@ pub(super) fn choose(
 ) -> Chosen {
     let items = request.view(&slice.partition).len();
     let most = FEW_CANDIDATES.max(items / NARROWING);
-    let in_window =
-        slice.window().map(|window| request.view(&slice.partition).count_within(window, most + 1));
-    let few_in_window = in_window.is_some_and(|count| count <= FEW_CANDIDATES);
-    let worthwhile = items > FEW_ITEMS && !few_in_window;
-    if let Some(condition) = execution.condition.as_ref().filter(|_| worthwhile) {
-        for path in condition.paths() {
+    let in_window = slice.window().map(|window| {
+        request.view(&slice.partition).count_within(window, most.max(FEW_OF_A_KEY) + 1)
+    });
+    let reads_whole =
+        items <= FEW_ITEMS || in_window.is_some_and(|of_window| of_window <= FEW_OF_A_KEY);
+    let condition = execution.condition.as_ref().filter(|_| !reads_whole);
+    let found = condition.and_then(|condition| {
+        for path in condition.paths().into_iter().take(MAX_BUILDS) {
             let definition = IndexDefinition::of_path(path);
             index_building::ensure(request, &slice.partition, &definition);
         }
-    }
-    let found = {
-        let replica = request.view(&slice.partition);
-        let condition = execution.condition.as_ref().filter(|_| worthwhile);
-        let most = in_window.map_or(most, |count| count.min(most));
-        condition.and_then(|condition| candidates(&replica, condition, most))
-    };
-    let lookups = found.as_ref().map_or(0, |_| execution.condition.as_ref().map_or(0, lookups_of));
+        // An index that leaves more than the key does is none to ask.
+        let most = in_window.map_or(most, |of_window| of_window.min(most));
+        candidates(&request.view(&slice.partition), condition, most)
+    });
+    let lookups = found.as_ref().and(condition).map_or(0, lookups_of);
     let listed = found.or_else(|| {
-        let window = slice.window().filter(|_| in_window.is_some_and(|count| count <= most))?;
+        let window = slice.window().filter(|_| reads_whole)?;
         Some(request.view(&slice.partition).ordinals_within(window, Position::Start))
     });
     let access = match &execution.order {
         None => in_order(request, slice, listed, position),
-        Some(order) => sorted(request, slice, order, listed, worthwhile),
+        Some(_) if reads_whole => Access::Sorted(listed),
+        Some(order) => sorted(request, slice, order, listed),
     };
     Chosen { access, lookups }
 }
@@ -111,13 +116,9 @@ fn sorted(
     slice: &Slice,
     order: &SortOrder,
     listed: Option<Vec<u64>>,
-    worthwhile: bool,
 ) -> Access {
     if let Some(ordinals) = listed.filter(|ordinals| ordinals.len() <= SORTED_AT_ONCE) {
         return Access::Sorted(Some(ordinals));
-    }
-    if !worthwhile {
-        return Access::Sorted(None);
     }
     index_building::ensure(request, &slice.partition, order.index());
     let replica = request.view(&slice.partition);

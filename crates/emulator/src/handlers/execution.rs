@@ -19,6 +19,10 @@ const PAGE_STEPS: u64 = 20_000_000;
 /// gets more: enough to count the items of the largest partition that fits into memory.
 const BLOCKING_STEPS: u64 = 200_000_000;
 
+/// What such a query may hold, in bytes of JSON: several times as much in memory, for each of the queries that
+/// are worked on at once.
+const HELD_BYTES: usize = 32 * 1024 * 1024;
+
 /// A query ready to run.
 pub(super) struct Execution {
     pub(super) program: Program,
@@ -47,9 +51,8 @@ impl Execution {
             Some(order) => (query.compile_unsorted()?, Some(order)),
             None => (program, None),
         };
-        let blocks = program.shape() == Shape::Buffering;
-        let max_steps = if blocks { BLOCKING_STEPS } else { PAGE_STEPS };
-        let limits = Limits { max_steps, ..Limits::DEFAULT };
+        let max_steps = if streams(&program) { PAGE_STEPS } else { BLOCKING_STEPS };
+        let limits = Limits { max_steps, max_buffered_bytes: HELD_BYTES, ..Limits::DEFAULT };
         let mut context = evaluation_context(request.now).with_limits(limits);
         if let Some(interruption) = request.interruption.clone() {
             context = context.watched_by(move || interruption.signal());
@@ -78,6 +81,10 @@ impl Execution {
 
     /// Whether rows come document by document, so that a page can end after any of them.
     pub(super) fn streams(&self) -> bool {
-        self.program.shape() != Shape::Buffering && self.program.reads_documents()
+        streams(&self.program)
     }
+}
+
+fn streams(program: &Program) -> bool {
+    program.shape() != Shape::Buffering && program.reads_documents()
 }

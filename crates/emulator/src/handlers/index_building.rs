@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use sidereal_query::Signal;
+
 use crate::request::ClassifiedRequest;
 use crate::store::{IndexDefinition, Item, Partition, PathIndex, Position};
 
@@ -19,7 +21,7 @@ pub(super) fn ensure(
     partition: &Partition,
     definition: &IndexDefinition,
 ) {
-    if request.view(partition).indexes().get(definition).is_some() {
+    if request.view(partition).indexes().get(definition).is_some() || is_cancelled(request) {
         return;
     }
     let begun = partition.write().replica_mut(request.region).indexes_mut().begin(definition);
@@ -30,6 +32,10 @@ pub(super) fn ensure(
     let items = all_items(request, partition);
     let items = items.iter().map(|item| &**item);
     build.built = Some(PathIndex::of_items(definition.clone(), items));
+}
+
+fn is_cancelled(request: &ClassifiedRequest) -> bool {
+    request.interruption.as_ref().is_some_and(|it| it.signal() == Signal::Cancel)
 }
 
 /// A build that has begun; dropping it ends it, with an index or, if it failed, without.

@@ -121,6 +121,7 @@ fn a_query_that_cannot_stream_fails_where_its_steps_are_spent() {
         "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a",
         "SELECT DISTINCT VALUE a FROM c JOIN a IN c.a",
         "SELECT VALUE a FROM c JOIN a IN c.a ORDER BY c.x",
+        "SELECT VALUE a FROM (SELECT VALUE [1,2,3,4,5,6,7]) s JOIN a IN s JOIN b IN s JOIN d IN s",
     ] {
         let refused = program(text).run([&document], &context).unwrap_err();
         assert_eq!(refused, EvalError::RunTooLong(100), "{text}");

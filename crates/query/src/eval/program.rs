@@ -138,7 +138,9 @@ impl Program {
 
     /// Starts a run.
     pub fn start<'p>(&'p self, context: &'p Context) -> Run<'p> {
-        Run::new(self, context, self.shape() != Shape::Buffering)
+        // Without documents there is none at which another run could go on.
+        let can_pause = self.shape() != Shape::Buffering && self.reads_documents();
+        Run::new(self, context, can_pause)
     }
 
     /// Runs over all the documents of a partition, in RID order.

@@ -8,8 +8,9 @@ use std::sync::Arc;
 use super::{IndexDefinition, PathIndex};
 use crate::store::Item;
 
-/// Indexes of one replica; the paths that are asked for later are scanned.
-const MAX_INDEXES: usize = 64;
+/// Indexes of one replica; the paths that are asked for later are scanned. At some 50 bytes an entry they take a
+/// few times the memory of small items, and no more.
+const MAX_INDEXES: usize = 32;
 /// Changes that a build may take in at its end. With more it is given up, for writers wait for it, and begun
 /// again by the next query.
 const MAX_NOTES: usize = 10_000;
