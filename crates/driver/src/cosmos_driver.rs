@@ -9,6 +9,7 @@ use crate::options::{
 use crate::pipeline::{OperationPipeline, execute_operation_pipeline};
 use crate::routing::{AccountMetadataCache, LocationStateStore, RegionPreference};
 use crate::runtime::{DriverError, Plane};
+use crate::session::SessionContainer;
 use crate::system::BackgroundTaskManager;
 use crate::transport::{
     AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint, TransportPipeline,
@@ -43,6 +44,7 @@ pub struct CosmosDriver {
     options: OptionLayers,
     locations: Arc<LocationStateStore>,
     account: Arc<AccountMetadataCache>,
+    sessions: SessionContainer,
     data: TransportPipeline,
     metadata: Arc<TransportPipeline>,
     /// Whether operations are traced.
@@ -141,7 +143,18 @@ impl CosmosDriver {
         );
         account.start(&tasks.spawner());
         let is_traced = options.client_options().tracing_enabled();
-        Ok(Self { runtime, options, locations, account, data, metadata, is_traced, _tasks: tasks })
+        let sessions = SessionContainer::default();
+        Ok(Self {
+            runtime,
+            options,
+            locations,
+            account,
+            sessions,
+            data,
+            metadata,
+            is_traced,
+            _tasks: tasks,
+        })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and
@@ -167,6 +180,7 @@ impl CosmosDriver {
             transport,
             locations: &self.locations,
             account: &self.account,
+            sessions: &self.sessions,
             options: &self.options,
             request: &options.request,
             availability: &options.availability,

@@ -43,6 +43,7 @@ mod response;
 mod retry;
 mod routing;
 mod runtime;
+mod session;
 #[cfg_attr(
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")

@@ -41,6 +41,8 @@ pub(crate) struct Encoded {
     path: Option<PathAndQuery>,
     /// The link that a signature covers.
     pub(crate) signed_link: Arc<str>,
+    /// The container that it is about, or in which its resource lives.
+    pub(crate) container: Option<Arc<str>>,
     /// None if the operation is about no part of a container.
     pub(crate) target: Option<EncodedTarget>,
 }
@@ -50,6 +52,7 @@ impl Encoded {
         Self {
             path: PathAndQuery::from_maybe_shared(Bytes::from(path.encode())).ok(),
             signed_link: path.signed_link().into(),
+            container: container_of(path.link()),
             target: None,
         }
     }
@@ -60,6 +63,15 @@ impl Encoded {
             || Error::new(ErrorKind::InvalidRequest, "the operation's path cannot be sent");
         self.path.clone().ok_or_else(refused)
     }
+}
+
+/// The link of the container that a link is about.
+fn container_of(link: &ResourceLink) -> Option<Arc<str>> {
+    let mut link = link.clone();
+    while link.kind() != ResourceType::DocumentCollection {
+        link = link.parent()?;
+    }
+    Some(link.as_str().into())
 }
 
 /// What must hold of a resource for an operation to take place.
@@ -367,6 +379,18 @@ mod tests {
             assert_eq!(operation.path().to_string(), path, "{:?}", operation.operation_type());
             assert_eq!(operation.path().is_feed(), operation.operation_type().is_feed());
         }
+    }
+
+    #[test]
+    fn an_operation_knows_its_container() {
+        let container = |operation: CosmosOperation| operation.encoded().container.clone();
+        let feed = RequestPath::feed(orders(), ResourceType::Document).unwrap();
+        let read = CosmosOperation::read_item(&orders(), key(), "1").unwrap();
+        let list = CosmosOperation::new(OperationType::ReadFeed, feed);
+        assert_eq!(container(read).as_deref(), Some(orders().as_str()));
+        assert_eq!(container(list).as_deref(), Some(orders().as_str()));
+        let database = RequestPath::of(ResourceLink::database("store").unwrap());
+        assert_eq!(container(CosmosOperation::new(OperationType::Read, database)), None);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::time::Instant;
 
+use http::HeaderValue;
 use sidereal_protocol::{RegionName, ResourceType};
 
 use super::{
@@ -14,9 +15,10 @@ use crate::options::{
 };
 use crate::retry::{Budgets, Circumstances, Elsewhere, Verdict};
 use crate::routing::{
-    AccountMetadataCache, CosmosEndpoint, LocationSnapshot, LocationStateStore, Wanted,
-    is_elsewhere_left, resolve_endpoint,
+    AccountEndpointState, AccountMetadataCache, CosmosEndpoint, LocationEffect, LocationSnapshot,
+    LocationStateStore, Wanted, is_elsewhere_left, resolve_endpoint,
 };
+use crate::session::{ReadTerms, SessionContainer, sends_session_token};
 use crate::system::Clock;
 use crate::transport::{
     Endpoint, TransportOutcome, TransportPipeline, TransportResponse, TransportResult,
@@ -28,6 +30,7 @@ pub(crate) struct OperationPipeline<'a> {
     pub(crate) transport: &'a TransportPipeline,
     pub(crate) locations: &'a LocationStateStore,
     pub(crate) account: &'a AccountMetadataCache,
+    pub(crate) sessions: &'a SessionContainer,
     pub(crate) options: &'a OptionLayers,
     pub(crate) request: &'a RequestOptions,
     pub(crate) availability: &'a AvailabilityOptions,
@@ -97,14 +100,16 @@ async fn run(
         execution_context: ExecutionContext::Initial,
         deadline,
         is_multi_write: false,
+        session: None,
         budgets: Budgets::new(&availability),
     };
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
     let run = Run { operation, pipeline, excluded, deadline };
-    let mut state = OperationRetryState::new(terms.budgets);
     if !run.until_account_is_read().await {
         return Ended::Failed(late_for_account(), None);
     }
+    terms.budgets = run.with_session_retry(terms.budgets);
+    let mut state = OperationRetryState::new(terms.budgets);
     loop {
         let routing = run.route(&state, &mut terms);
         let request = match build_transport_request(operation, &routing, &terms) {
@@ -112,6 +117,7 @@ async fn run(
             Err(error) => return Ended::Failed(error, None),
         };
         let result = pipeline.transport.execute(&request, diagnostics).await;
+        run.observe_session(&result.outcome);
         if let TransportOutcome::Success(response) = result.outcome {
             return Ended::Answered(response);
         }
@@ -149,6 +155,18 @@ impl Run<'_> {
         within(self.deadline, self.pipeline.account.until_read()).await
     }
 
+    /// A region of a multi-write account gets time to catch up with a session, unless another is preferred.
+    fn with_session_retry(&self, budgets: Budgets) -> Budgets {
+        let options = self.pipeline.options.retry();
+        let is_multi_write = self.pipeline.locations.snapshot().account.is_multi_write();
+        if !is_multi_write || options.remote_region_preferred() {
+            return budgets;
+        }
+        let session = options.session_retry();
+        let count = session.max_in_region_retry_count();
+        budgets.with_session_retry(count, session.min_in_region_retry_time())
+    }
+
     /// The account itself is read at its global endpoint: a region would tell its own view of it.
     fn is_about_account(&self) -> bool {
         self.operation.path().kind() == ResourceType::DatabaseAccount
@@ -159,10 +177,44 @@ impl Run<'_> {
         let snapshot = self.pipeline.locations.snapshot();
         let account = &snapshot.account;
         terms.is_multi_write = account.is_multi_write();
+        terms.session = self.session_token(account, terms);
         if self.is_about_account() {
             return account.default_endpoint().clone();
         }
         resolve_endpoint(account, &self.wanted(state, None), Clock::now()).clone()
+    }
+
+    /// The token of the driver's session, where the request is to carry it.
+    fn session_token(
+        &self,
+        account: &AccountEndpointState,
+        terms: &AttemptTerms<'_>,
+    ) -> Option<HeaderValue> {
+        let container = self.operation.encoded().container.as_ref()?;
+        let read = ReadTerms {
+            strategy: terms.options.read_consistency_strategy(),
+            level: terms.options.consistency_level(),
+            account: account.default_consistency(),
+            is_multi_write: account.is_multi_write(),
+        };
+        let (operation, resource) = (self.operation.operation_type(), self.operation.path().kind());
+        sends_session_token(operation, resource, read)
+            .then(|| self.pipeline.sessions.token_for(container, self.operation.target()))
+            .flatten()
+    }
+
+    /// Takes in what a response says of the session: a success, or a refusal that rests on what the replica
+    /// holds.
+    fn observe_session(&self, outcome: &TransportOutcome) {
+        let Some(container) = &self.operation.encoded().container else { return };
+        let (TransportOutcome::Success(response) | TransportOutcome::HttpError(response)) = outcome
+        else {
+            return;
+        };
+        let is_partitioned = self.operation.path().kind().is_partitioned();
+        if is_partitioned && response.status.carries_session_progress() {
+            self.pipeline.sessions.observe(container, &response.headers);
+        }
     }
 
     fn wanted<'a>(
@@ -192,6 +244,11 @@ impl Run<'_> {
         let pipeline = self.pipeline;
         let evaluation = self.evaluate(result, endpoint, state);
         let is_out_of_date = pipeline.locations.apply(&evaluation.effects, result.at);
+        if evaluation.effects.contains(&LocationEffect::RefreshContainer)
+            && let Some(container) = &self.operation.encoded().container
+        {
+            pipeline.sessions.forget(container);
+        }
         let is_retried = !matches!(evaluation.verdict.decision, Decision::Finish { .. });
         match (is_out_of_date, is_retried) {
             (false, _) => evaluation.verdict,

@@ -25,7 +25,7 @@ const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
 /// What an attempt needs beside the operation and its endpoint.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct AttemptTerms<'a> {
     /// What the call and the settings ask of the service.
     pub(crate) options: &'a RequestOptionsView<'a>,
@@ -39,6 +39,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
+    /// The token of the driver's own session, where the request is to carry it.
+    pub(crate) session: Option<HeaderValue>,
     /// What is left of the operation's retry budgets.
     pub(crate) budgets: Budgets,
 }
@@ -119,7 +121,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
     } else if operation.path().kind() == ResourceType::Document {
         item_write(operation.operation_type(), terms.write, &mut headers)?;
     }
-    session_and_precondition(operation, terms.write, &mut headers)?;
+    session_and_precondition(operation, terms, &mut headers)?;
     if let Some(priority) = options.priority() {
         headers.insert(names::PRIORITY_LEVEL, HeaderValue::from_static(priority.as_str()));
     }
@@ -162,15 +164,18 @@ fn item_write(
     Ok(())
 }
 
-/// The operation's own, or the call's.
+/// The operation's own, or the call's; for a session also the driver's.
 fn session_and_precondition(
     operation: &CosmosOperation,
-    options: &ItemWriteOptionsView<'_>,
+    terms: &AttemptTerms<'_>,
     headers: &mut HeaderList,
 ) -> Result<(), Error> {
+    let options = terms.write;
     if let Some(token) = operation.session_token().or(options.session_token()) {
         let value = text_header(token.to_string(), "the session token")?;
         headers.insert(names::SESSION_TOKEN, value);
+    } else if let Some(token) = &terms.session {
+        headers.insert(names::SESSION_TOKEN, token.clone());
     }
     let (name, etag) = match (operation.precondition(), options.if_match_etag()) {
         (Some(Precondition::IfMatch(etag)), _) => (IF_MATCH, etag),
@@ -262,6 +267,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
             is_multi_write: false,
+            session: None,
             budgets: Budgets::new(&layers.availability(&unset)),
         };
         let request = build_transport_request(operation, &routing, &terms).unwrap();
@@ -349,6 +355,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: None,
             is_multi_write: false,
+            session: None,
             budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
         headers(operation, &terms).unwrap()
@@ -401,6 +408,7 @@ mod tests {
                 execution_context: ExecutionContext::Initial,
                 deadline: None,
                 is_multi_write,
+                session: None,
                 budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
             };
             headers(operation, &terms).unwrap().contains_key(names::ALLOW_TENTATIVE_WRITES)

@@ -34,7 +34,9 @@ pub enum Budget {
     RetryWith,
     /// Attempts at other endpoints, or at the same one where there is no other.
     Failover,
-    /// Reads whose session has not arrived.
+    /// Reads whose session has not arrived, in the same region.
+    SessionInRegion,
+    /// Reads whose session has not arrived, in another region.
     Session,
     /// Refreshes of partition ranges that are out of date.
     RangeRefresh,
@@ -126,6 +128,10 @@ pub struct Budgets {
     pub retry_with: Retries,
     /// See [`Budget::Failover`].
     pub failover: Retries,
+    /// See [`Budget::SessionInRegion`]; none unless [`with_session_retry`](Self::with_session_retry) gives some.
+    pub session_in_region: Retries,
+    /// The wait before each of them.
+    pub session_in_region_wait: Duration,
     /// See [`Budget::Session`].
     pub session: Retries,
     /// See [`Budget::RangeRefresh`].
@@ -153,6 +159,8 @@ impl Budgets {
             // The same number as for throttling: both wait in place for the service to catch up.
             retry_with: in_place,
             failover: Retries::of(options.max_failover_retry_count()),
+            session_in_region: Retries::of(0),
+            session_in_region_wait: Duration::ZERO,
             session: Retries::of(options.max_session_retry_count()),
             range_refresh: Retries::of(MAX_RANGE_REFRESHES),
             container_refresh: Retries::of(1),
@@ -162,6 +170,16 @@ impl Budgets {
                 factor: options.retry_backoff_factor().value(),
             },
         }
+    }
+
+    /// The same budgets with retries in a region that a session has not reached: so many, and together at
+    /// least so long.
+    #[must_use]
+    pub fn with_session_retry(mut self, count: usize, at_least: Duration) -> Self {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        self.session_in_region = Retries::of(count);
+        self.session_in_region_wait = at_least / count.max(1);
+        self
     }
 
     /// What is left of a budget, in numbers.
@@ -174,6 +192,7 @@ impl Budgets {
             Budget::Credential => self.credential,
             Budget::RetryWith => self.retry_with,
             Budget::Failover => self.failover,
+            Budget::SessionInRegion => self.session_in_region,
             Budget::Session => self.session,
             Budget::RangeRefresh => self.range_refresh,
             Budget::ContainerRefresh => self.container_refresh,
@@ -193,6 +212,7 @@ impl Budgets {
             Budget::Credential => &mut self.credential,
             Budget::RetryWith => &mut self.retry_with,
             Budget::Failover => &mut self.failover,
+            Budget::SessionInRegion => &mut self.session_in_region,
             Budget::Session => &mut self.session,
             Budget::RangeRefresh => &mut self.range_refresh,
             Budget::ContainerRefresh => &mut self.container_refresh,
@@ -201,9 +221,12 @@ impl Budgets {
         self
     }
 
-    /// The budgets at another endpoint, whose connections have not failed yet.
+    /// The budgets at another endpoint, whose connections have not failed yet and which a session may have
+    /// reached.
     #[must_use]
     pub fn elsewhere(self) -> Self {
-        Self { connection: Retries::of(self.connection.most), ..self }
+        let again = |retries: Retries| Retries::of(retries.most);
+        let connection = again(self.connection);
+        Self { connection, session_in_region: again(self.session_in_region), ..self }
     }
 }

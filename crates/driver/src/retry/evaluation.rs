@@ -84,7 +84,9 @@ pub(crate) fn evaluate_operation_retry(
     circumstances: &Circumstances,
 ) -> Verdict {
     let row = row_of(question);
-    let step = match row.steps.iter().find(|step| !step.budget().is_of_transport()) {
+    let mut steps = row.steps.iter().filter(|step| !step.budget().is_of_transport());
+    let left = steps.clone().find(|step| budgets.retries(step.budget()).is_left());
+    let step = match left.or(steps.next_back()) {
         // Nothing that another attempt would change.
         None => return Verdict { decision: at_endpoint, charged: None },
         Some(Step::Elsewhere(_, budget)) if !elsewhere.is_left => {
@@ -165,6 +167,7 @@ fn wait(budget: Budget, question: &Question, budgets: &Budgets, jitter: f64) -> 
         Budget::Resend | Budget::RangeRefresh => {
             spent.checked_sub(1).map_or(Duration::ZERO, |n| backoff.before(n, jitter))
         }
+        Budget::SessionInRegion => budgets.session_in_region_wait,
         Budget::Connection | Budget::Credential | Budget::ContainerRefresh => Duration::ZERO,
         // There is nowhere else to go, so the same endpoint gets time to recover or to catch up.
         Budget::Failover | Budget::Session => backoff.before(spent, jitter),
@@ -180,7 +183,9 @@ const fn spent_reason(budget: Budget) -> &'static str {
         Budget::Credential => "a new credential was refused too",
         Budget::RetryWith => "the service keeps asking to retry",
         Budget::Failover => "the retries in other regions are used up",
-        Budget::Session => "the session has not arrived, and the retries are used up",
+        Budget::SessionInRegion | Budget::Session => {
+            "the session has not arrived, and the retries are used up"
+        }
         Budget::RangeRefresh => "the partition ranges keep changing",
         Budget::ContainerRefresh => "the container was resolved anew, and is still not the same",
     }

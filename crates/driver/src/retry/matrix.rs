@@ -296,10 +296,14 @@ pub(super) const MATRIX: &[Row] = &[
         reason: "the region does not serve the account",
         ..ROW
     },
-    // The session has not arrived; the write region has it by definition.
+    // The session has not arrived. In a multi-write account the region may have it in a moment; in any other
+    // the write region has it by definition, and the first budget is empty.
     Row {
         met: Pattern::Statuses(&[CosmosStatus::READ_SESSION_NOT_AVAILABLE]),
-        steps: &[Step::Elsewhere(RetryTarget::WriteRegion, Budget::Session)],
+        steps: &[
+            Step::Here(Manner::Unchanged, Budget::SessionInRegion),
+            Step::Elsewhere(RetryTarget::WriteRegion, Budget::Session),
+        ],
         reason: "the session has not arrived in the region",
         ..ROW
     },

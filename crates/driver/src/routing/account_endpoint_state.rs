@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::{AccountLocation, AccountProperties, RegionName};
+use sidereal_protocol::{AccountLocation, AccountProperties, ConsistencyLevel, RegionName};
 
 use crate::retry::UnavailableReason;
 use crate::transport::Endpoint;
@@ -28,6 +28,7 @@ pub(crate) struct AccountEndpointState {
     /// Endpoints that are avoided while another is left.
     unavailable_endpoints: BTreeMap<Endpoint, Unavailability>,
     multiple_write_locations_enabled: bool,
+    default_consistency: ConsistencyLevel,
     /// The global endpoint: where the account is read, and all there is until it has been.
     default_endpoint: CosmosEndpoint,
     is_known: bool,
@@ -71,6 +72,8 @@ impl AccountEndpointState {
             preferred_write_endpoints: vec![default_endpoint.clone()],
             unavailable_endpoints: BTreeMap::new(),
             multiple_write_locations_enabled: false,
+            // As an account that does not say.
+            default_consistency: ConsistencyLevel::Session,
             default_endpoint,
             is_known: false,
         }
@@ -84,6 +87,11 @@ impl AccountEndpointState {
     /// Whether every region accepts writes.
     pub(crate) fn is_multi_write(&self) -> bool {
         self.multiple_write_locations_enabled
+    }
+
+    /// The consistency of reads that ask for nothing else.
+    pub(crate) fn default_consistency(&self) -> ConsistencyLevel {
+        self.default_consistency
     }
 
     pub(crate) fn default_endpoint(&self) -> &CosmosEndpoint {
@@ -145,6 +153,7 @@ pub(crate) fn build_account_endpoint_state(
         preferred_write_endpoints: writes,
         unavailable_endpoints: unavailable,
         multiple_write_locations_enabled: is_multi_write,
+        default_consistency: properties.default_consistency(),
         default_endpoint: previous.default_endpoint.clone(),
         is_known: true,
     }

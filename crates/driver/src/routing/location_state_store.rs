@@ -113,8 +113,8 @@ fn is_a_mark(account: &AccountEndpointState, effect: &LocationEffect) -> bool {
             let is_known = belongs.into_iter().any(|it| it.endpoint == *endpoint);
             is_known && !(is_about_serving && is_only_writer)
         }
-        // Ranges and containers are resolved by the gateway, and what is said of a partition without
-        // partition-level failover is said of its endpoint too.
+        // Ranges are resolved by the gateway, sessions are kept elsewhere, and what is said of a partition
+        // without partition-level failover is said of its endpoint too.
         LocationEffect::MarkPartitionUnavailable { .. }
         | LocationEffect::RefreshPartitionRanges
         | LocationEffect::RefreshContainer

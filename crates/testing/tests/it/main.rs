@@ -12,7 +12,9 @@ mod in_process;
 mod proxy;
 mod regions;
 mod served;
+mod sessions;
 mod silent;
+mod stack;
 mod tls;
 
 use std::net::SocketAddr;

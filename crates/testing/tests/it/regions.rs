@@ -6,124 +6,13 @@ use bytes::Bytes;
 use sidereal_driver::diagnostics::{Decision, ExecutionContext};
 use sidereal_driver::options::{ClientMethodOptions, CosmosClientOptions, RequestOptions};
 use sidereal_driver::system::Clock;
-use sidereal_driver::{
-    CosmosDriver, CosmosOperation, CosmosResponse, Error, ErrorKind, OperationOptions,
-};
-use sidereal_emulator::{
-    AccountOptions, CounterRow, FaultCondition, FaultEffect, FaultRule, Operation,
-    WriteRegionChange,
-};
-use sidereal_protocol::{OperationType, RegionName, RequestPath, ResourceLink, ResourceType};
-use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
+use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
+use sidereal_emulator::{FaultEffect, Operation, WriteRegionChange};
+use sidereal_protocol::RegionName;
+use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
-const REGIONS: [&str; 3] = ["West US", "East US", "UK South"];
-const LATENCY: Duration = Duration::from_millis(10);
-
-/// An account in three regions with a container of orders, and a driver for it.
-struct Stack {
-    account: InProcessAccount,
-    driver: CosmosDriver,
-}
-
-impl Stack {
-    async fn new(multi_write: bool, options: CosmosClientOptions) -> Self {
-        let regions = REGIONS.map(RegionName::from).to_vec();
-        let account_options = AccountOptions { regions, multi_write, ..AccountOptions::default() };
-        let network = NetworkFaults { latency: LATENCY, ..NetworkFaults::NONE };
-        let account = InProcessAccount::new(account_options, 7, network);
-        // By another driver, so that the one under test begins with nothing known.
-        let founder = account.driver();
-        let database = r#"{"id":"store"}"#;
-        create(&founder, ResourceLink::ACCOUNT, ResourceType::Database, database).await;
-        let orders = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
-        let store = ResourceLink::database("store").unwrap();
-        create(&founder, store, ResourceType::DocumentCollection, orders).await;
-        founder.execute_operation(&upsert("1"), &Default::default()).await.unwrap();
-        account.account().reset_counters();
-        let driver = account.driver_on(account.runtime(), options);
-        Self { account, driver }
-    }
-
-    /// One region accepts writes; reads prefer the one named.
-    async fn preferring(region: &str) -> Self {
-        let mut options = CosmosClientOptions::default();
-        options.regions.preferred_regions = Some(vec![RegionName::from(region)]);
-        Self::new(false, options).await
-    }
-
-    async fn execute(&self, operation: &CosmosOperation) -> Result<CosmosResponse, Error> {
-        self.driver.execute_operation(operation, &OperationOptions::default()).await
-    }
-
-    fn set_online(&self, region: &str, is_online: bool) {
-        self.account.account().set_online(&RegionName::from(region), is_online).unwrap();
-    }
-
-    fn inject(&self, region: &str, operation: Operation, effect: FaultEffect, limit: Option<u64>) {
-        let condition = FaultCondition {
-            region: Some(RegionName::from(region)),
-            operation: Some(operation),
-            resource: Some(ResourceType::Document),
-            ..FaultCondition::default()
-        };
-        let rule = FaultRule { condition, hit_limit: limit, ..FaultRule::new(effect) };
-        self.account.account().add_fault(rule).unwrap();
-    }
-
-    /// How many requests the account has seen of which this holds.
-    fn seen(&self, holds: impl Fn(&CounterRow) -> bool) -> u64 {
-        let rows = self.account.account().counters();
-        rows.iter().filter(|row| holds(row)).map(|row| row.requests).sum()
-    }
-
-    /// Requests about items that reached a region.
-    fn items_seen_in(&self, region: &str) -> u64 {
-        let region = RegionName::from(region);
-        self.seen(|row| row.region == region && row.resource == Some(ResourceType::Document))
-    }
-
-    fn account_reads(&self) -> u64 {
-        self.seen(|row| row.resource == Some(ResourceType::DatabaseAccount))
-    }
-}
-
-async fn create(driver: &CosmosDriver, parent: ResourceLink, kind: ResourceType, body: &str) {
-    let path = RequestPath::feed(parent, kind).unwrap();
-    let operation = CosmosOperation::new(OperationType::Create, path)
-        .with_body(Bytes::copy_from_slice(body.as_bytes()));
-    driver.execute_operation(&operation, &OperationOptions::default()).await.unwrap();
-}
-
-fn orders() -> ResourceLink {
-    ResourceLink::container("store", "orders").unwrap()
-}
-
-fn order(id: &str) -> Bytes {
-    Bytes::from(format!(r#"{{"id":"{id}","customer":"contoso","n":0}}"#))
-}
-
-fn read(id: &str) -> CosmosOperation {
-    CosmosOperation::read_item(&orders(), "contoso".into(), id).unwrap()
-}
-
-fn upsert(id: &str) -> CosmosOperation {
-    CosmosOperation::upsert_item(&orders(), "contoso".into(), order(id)).unwrap()
-}
-
-fn unavailable() -> FaultEffect {
-    FaultEffect::Answer { status: 503, sub_status: 0, retry_after: None }
-}
-
-/// The regions of the attempts, in order.
-fn regions(outcome: &Result<CosmosResponse, Error>) -> Vec<String> {
-    let diagnostics = match outcome {
-        Ok(response) => response.diagnostics(),
-        Err(error) => error.diagnostics().unwrap(),
-    };
-    let name = |region: &Option<RegionName>| region.as_ref().unwrap().as_str().to_owned();
-    diagnostics.attempts().iter().map(|attempt| name(&attempt.region)).collect()
-}
+use crate::stack::{REGIONS, Stack, orders, read, regions, unavailable, upsert};
 
 #[tokio::test(start_paused = true)]
 async fn reads_go_to_the_preferred_region_and_writes_to_the_write_region() {

@@ -272,6 +272,25 @@ fn another_endpoint_gives_new_connections_and_no_new_throttle_budget() {
 }
 
 #[test]
+fn a_session_is_waited_for_in_its_region_where_the_budget_says_so_and_then_looked_for_elsewhere() {
+    let question = refused(404, 1002, None);
+    let single = of_operation(&question, &budgets(), true).decision;
+    assert_eq!(single.target(), Some(RetryTarget::WriteRegion), "the write region first");
+
+    let mut multi = budgets().with_session_retry(2, Duration::from_millis(500));
+    let mut decided = Vec::new();
+    for _ in 0..6 {
+        let verdict = of_operation(&question, &multi, true);
+        decided
+            .push((verdict.decision.as_str(), verdict.decision.after().map(|it| it.as_millis())));
+        multi = verdict.spend(multi);
+    }
+    let (here, elsewhere) = (("retry_here", Some(250)), ("retry_elsewhere", None));
+    assert_eq!(decided, [here, here, elsewhere, here, here, elsewhere]);
+    assert_eq!(multi.session.spent, 2);
+}
+
+#[test]
 fn the_first_refresh_is_used_at_once_and_later_ones_give_a_split_time_to_complete() {
     let (mut budgets, mut waits) = (budgets(), Vec::new());
     for _ in 0..4 {

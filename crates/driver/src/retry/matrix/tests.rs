@@ -135,7 +135,8 @@ fn mark(reason: UnavailableReason) -> Effect {
 #[test]
 fn each_status_means_what_the_specification_says() {
     use Budget::{
-        ContainerRefresh, Credential, Failover, RangeRefresh, RetryWith, Session, Throttle,
+        ContainerRefresh, Credential, Failover, RangeRefresh, RetryWith, Session, SessionInRegion,
+        Throttle,
     };
     let unavailable = || vec![MarkPartition, mark(UnavailableReason::ServiceUnavailable)];
     let timed_out = || vec![MarkPartition, mark(UnavailableReason::RequestTimeout)];
@@ -157,7 +158,7 @@ fn each_status_means_what_the_specification_says() {
         (403, 1008, all, (vec![Failover], NEXT, left(), false)),
         (403, 5300, all, (vec![Credential], None, none(), false)),
         (404, 0, all, (vec![], None, none(), false)),
-        (404, 1002, all, (vec![Session], WRITE_REGION, none(), false)),
+        (404, 1002, all, (vec![SessionInRegion, Session], WRITE_REGION, none(), false)),
         (404, 1003, all, (vec![], None, none(), false)),
         (408, 0, repeatable, (vec![Failover], NEXT, timed_out(), true)),
         (408, 0, unrepeatable, (vec![], None, timed_out(), true)),

@@ -190,6 +190,7 @@ pub(crate) const RULES: &[Rule] = &[
             "crates/driver/src/retry",
             "crates/driver/src/routing/account_endpoint_state.rs",
             "crates/driver/src/routing/endpoint_resolution.rs",
+            "crates/driver/src/session/consistency.rs",
             "crates/driver/src/transport/sharding/load_spread.rs",
             "crates/driver/src/transport/sharding/selection.rs",
             "crates/driver/src/transport/sharding/shard_health.rs",

@@ -1,0 +1,10 @@
+//! Sessions: an application reads its own writes, in whichever region they are read.
+//!
+//! [`SessionContainer`] keeps what responses say of a container's progress; `consistency.rs` decides which
+//! requests carry it, from values.
+
+mod consistency;
+mod session_container;
+
+pub(crate) use consistency::{ReadTerms, sends_session_token};
+pub(crate) use session_container::SessionContainer;

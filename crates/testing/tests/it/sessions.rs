@@ -1,0 +1,167 @@
+//! An application reads its own writes, in whichever region it reads them. On a paused clock.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use sidereal_driver::options::{CosmosClientOptions, RequestOptions, SessionRetryOptions};
+use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
+use sidereal_protocol::{
+    ConsistencyLevel, OperationType, ReadConsistencyStrategy, RegionName, RequestPath,
+    ResourceLink, ResourceType, SessionToken,
+};
+
+use crate::stack::{Stack, create, orders, read, regions, upsert};
+
+/// Reads prefer a region to which replication is paused.
+async fn behind() -> Stack {
+    let stack = Stack::preferring("East US").await;
+    pause(&stack, true);
+    stack
+}
+
+fn pause(stack: &Stack, is_paused: bool) {
+    let east = RegionName::from("East US");
+    stack.account.account().pause_replication(&east, is_paused).unwrap();
+}
+
+fn within_request(request: RequestOptions) -> OperationOptions<'static> {
+    OperationOptions::default().with_request(request)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_read_after_a_write_finds_it_although_its_region_is_behind() {
+    let stack = behind().await;
+    stack.execute(&upsert("2")).await.unwrap();
+    let found = stack.execute(&read("2")).await;
+    assert_eq!(regions(&found), ["East US", "West US"]);
+    found.unwrap();
+    // A lagging region is not a failing one: nothing is marked.
+    pause(&stack, false);
+    assert_eq!(regions(&stack.execute(&read("2")).await), ["East US"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_driver_has_a_session_of_its_own_and_can_be_given_a_token() {
+    let stack = behind().await;
+    let written = stack.execute(&upsert("2")).await.unwrap();
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("East US")]);
+    let other = stack.account.driver_on(stack.account.runtime(), options);
+    let missing = other.execute_operation(&read("2"), &Default::default()).await;
+    assert_eq!(regions(&missing), ["East US"]);
+    assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+
+    let token: SessionToken = written.headers().session_token().unwrap();
+    let in_session = read("2").with_session_token(token);
+    other.execute_operation(&in_session, &Default::default()).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_weaker_consistency_reads_whatever_its_region_has() {
+    let stack = behind().await;
+    stack.execute(&upsert("2")).await.unwrap();
+    let eventual = RequestOptions::default().with_consistency_level(ConsistencyLevel::Eventual);
+    let any =
+        RequestOptions::default().with_read_consistency_strategy(ReadConsistencyStrategy::Eventual);
+    for weak in [eventual, any] {
+        let missing = stack.driver.execute_operation(&read("2"), &within_request(weak)).await;
+        assert_eq!(regions(&missing), ["East US"]);
+        assert_eq!(missing.unwrap_err().kind(), ErrorKind::NotFound);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_advances_the_session_too() {
+    let stack = behind().await;
+    stack.execute(&upsert("2")).await.unwrap();
+    // A driver that has only been refused by the write region has seen what it holds.
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("East US")]);
+    let other = stack.account.driver_on(stack.account.runtime(), options);
+    let body = Bytes::from_static(br#"{"id":"2","customer":"contoso"}"#);
+    let create = CosmosOperation::create_item(&orders(), "contoso".into(), body).unwrap();
+    let refused = other.execute_operation(&create, &Default::default()).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::Conflict);
+    let found = other.execute_operation(&read("2"), &Default::default()).await;
+    assert_eq!(regions(&found), ["East US", "West US"]);
+    found.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_lives_through_a_split() {
+    let stack = behind().await;
+    stack.execute(&upsert("2")).await.unwrap();
+    let takes = Duration::ZERO;
+    stack.account.account().split_range("store", "orders", "0", takes).unwrap();
+    let found = stack.execute(&read("2")).await;
+    assert_eq!(regions(&found), ["East US", "West US"]);
+    stack.execute(&upsert("3")).await.unwrap();
+    stack.execute(&read("3")).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_recreated_begins_a_new_session() {
+    let stack = Stack::preferring("West US").await;
+    for id in 0..20 {
+        stack.execute(&upsert(&id.to_string())).await.unwrap();
+    }
+    let delete = CosmosOperation::new(OperationType::Delete, RequestPath::of(orders()));
+    stack.execute(&delete).await.unwrap();
+    let definition = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
+    let store = ResourceLink::database("store").unwrap();
+    create(&stack.driver, store, ResourceType::DocumentCollection, definition).await;
+    stack.execute(&upsert("a")).await.unwrap();
+    let found = stack.execute(&read("a")).await;
+    assert_eq!(regions(&found), ["West US"], "the old container's progress is not asked for");
+    found.unwrap();
+}
+
+/// A multi-write account whose regions are a moment behind each other; reads and writes prefer different ones.
+async fn a_moment_behind(session: SessionRetryOptions) -> Stack {
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("West US")]);
+    options.retry.session_retry = Some(session);
+    let stack = Stack::new(true, options).await;
+    let east = RegionName::from("East US");
+    let delay = Duration::from_millis(300);
+    stack.account.account().set_replication_delay(&east, delay).unwrap();
+    stack
+}
+
+/// Writes in the West and reads in the East at once.
+async fn read_elsewhere_at_once(stack: &Stack) -> Vec<String> {
+    stack.execute(&upsert("2")).await.unwrap();
+    let in_east = RequestOptions::default().with_excluded_regions(["West US", "UK South"]);
+    let options = within_request(in_east);
+    let found = stack.driver.execute_operation(&read("2"), &options).await;
+    let visited = regions(&found);
+    found.unwrap();
+    visited
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_region_of_a_multi_write_account_gets_time_to_catch_up() {
+    let stack = a_moment_behind(SessionRetryOptions::default()).await;
+    assert_eq!(read_elsewhere_at_once(&stack).await, ["East US", "East US"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_settings_say_how_often_and_for_how_long_a_region_is_waited_for() {
+    let session = SessionRetryOptions::default()
+        .with_max_in_region_retry_count(4)
+        .with_min_in_region_retry_time(Duration::from_millis(400));
+    let stack = a_moment_behind(session).await;
+    // Each time after 100 ms and a round trip of 10 ms: the session arrives before the third retry.
+    assert_eq!(read_elsewhere_at_once(&stack).await, ["East US"; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn another_region_is_asked_at_once_where_that_is_preferred() {
+    let session = SessionRetryOptions::default().with_remote_region_preferred(true);
+    let stack = a_moment_behind(session).await;
+    stack.execute(&upsert("2")).await.unwrap();
+    let not_west = RequestOptions::default().with_excluded_regions(["West US"]);
+    let east_first = stack.driver.execute_operation(&read("2"), &within_request(not_west)).await;
+    assert_eq!(regions(&east_first), ["East US", "UK South"]);
+    east_first.unwrap();
+}
