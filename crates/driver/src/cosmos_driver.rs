@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::options::{
     AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
-    RequestOptions,
+    RequestOptions, validate,
 };
 use crate::pipeline::{OperationPipeline, execute_operation_pipeline};
 use crate::routing::{AccountMetadataCache, LocationStateStore, RegionPreference};
@@ -102,8 +102,8 @@ impl CosmosDriver {
     ///
     /// # Errors
     ///
-    /// The account's options allow a proxy, and the environment names one that cannot be used; or one of the
-    /// custom endpoints is no endpoint.
+    /// A setting cannot work, or the account's options allow a proxy, and the environment names one that cannot
+    /// be used.
     pub fn new(
         runtime: Arc<CosmosDriverRuntime>,
         endpoint: Endpoint,
@@ -112,6 +112,7 @@ impl CosmosDriver {
     ) -> Result<Self, DriverError> {
         let account = Arc::new(account);
         let options = runtime.layers(Arc::clone(&account));
+        validate(&options).map_err(DriverError::Configuration)?;
         let tasks = runtime.task_scope();
         let planes = runtime.planes_for(&options, &account, &tasks).map_err(DriverError::Proxy)?;
         let auth = Arc::new(AuthorizationPolicy::new(credential, &tasks.spawner()));
@@ -137,7 +138,7 @@ impl CosmosDriver {
             Arc::clone(&locations),
             Arc::clone(&metadata),
             pools,
-            custom_endpoints(&options)?,
+            custom_endpoints(&options),
             &options,
             runtime.clock().clone(),
         );
@@ -201,8 +202,9 @@ fn region_preference(options: &OptionLayers) -> RegionPreference {
     }
 }
 
-fn custom_endpoints(options: &OptionLayers) -> Result<Vec<Endpoint>, DriverError> {
+fn custom_endpoints(options: &OptionLayers) -> Vec<Endpoint> {
     let account = options.account();
     let texts = account.custom_endpoints().into_iter().flatten();
-    texts.map(|text| text.parse().map_err(DriverError::CustomEndpoint)).collect()
+    // Those that are none were refused by the validation.
+    texts.filter_map(|text| text.parse().ok()).collect()
 }

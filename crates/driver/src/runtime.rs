@@ -8,12 +8,12 @@ use tokio::runtime::Handle;
 
 use crate::options::{
     ClientOptions, CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions,
-    EnvironmentError, OptionLayers,
+    EnvironmentError, InvalidConfiguration, OptionLayers, validate,
 };
 use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
 use crate::transport::{
-    AdaptiveTransport, HttpClientConfig, HttpClientFactory, HttpError, InvalidProxy,
-    NetHttpClientFactory, PoolContext, ShardingConfig,
+    AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
+    PoolContext, ShardingConfig,
 };
 
 /// What the drivers of an application share.
@@ -55,6 +55,8 @@ pub enum RuntimeError {
     Environment(EnvironmentError),
     /// The proxy that the environment names cannot be used.
     Proxy(InvalidProxy),
+    /// Settings of the environment or the runtime cannot work.
+    Configuration(InvalidConfiguration),
     /// There is no tokio runtime to run on.
     NoTokioRuntime,
 }
@@ -64,6 +66,7 @@ impl std::fmt::Display for RuntimeError {
         match self {
             Self::Environment(error) => error.fmt(formatter),
             Self::Proxy(error) => error.fmt(formatter),
+            Self::Configuration(error) => error.fmt(formatter),
             Self::NoTokioRuntime => formatter.write_str(
                 "there is no tokio runtime here: build the driver's runtime within one, \
                  or enter it first (`tokio::runtime::Handle::enter`)",
@@ -80,15 +83,15 @@ impl std::error::Error for RuntimeError {}
 pub enum DriverError {
     /// The account's options allow a proxy, and the one that the environment names cannot be used.
     Proxy(InvalidProxy),
-    /// One of the custom endpoints of the account's options cannot be used.
-    CustomEndpoint(HttpError),
+    /// Settings of the account cannot work.
+    Configuration(InvalidConfiguration),
 }
 
 impl std::fmt::Display for DriverError {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Proxy(error) => error.fmt(formatter),
-            Self::CustomEndpoint(error) => write!(formatter, "custom_endpoints: {error}"),
+            Self::Configuration(error) => error.fmt(formatter),
         }
     }
 }
@@ -145,7 +148,8 @@ impl CosmosDriverRuntimeBuilder {
     ///
     /// # Errors
     ///
-    /// The environment holds a setting or a proxy that cannot be understood, or there is no tokio runtime.
+    /// The environment holds a setting or a proxy that cannot be understood, a setting cannot work, or there is
+    /// no tokio runtime.
     pub fn build(self) -> Result<Arc<CosmosDriverRuntime>, RuntimeError> {
         let tokio = Handle::try_current().map_err(|_| RuntimeError::NoTokioRuntime)?;
         let environment = match self.environment {
@@ -155,6 +159,7 @@ impl CosmosDriverRuntimeBuilder {
         let (environment, options) = (Arc::new(environment), Arc::new(self.options));
         let layers =
             OptionLayers::new(Arc::clone(&environment), Arc::clone(&options), Arc::default());
+        validate(&layers).map_err(RuntimeError::Configuration)?;
         let factory = self.factory.unwrap_or_else(|| Arc::new(NetHttpClientFactory::new()));
         let tasks = BackgroundTaskManager::on(tokio);
         let monitor = CpuMemoryMonitor::start(

@@ -17,6 +17,7 @@ mod region_options;
 mod request_options;
 mod retry_options;
 mod sharding_options;
+mod validation;
 mod values;
 mod write_options;
 
@@ -44,5 +45,7 @@ pub use retry_options::{
     SessionRetryOptionsView,
 };
 pub use sharding_options::{ShardingOptions, ShardingOptionsView};
+pub use validation::InvalidConfiguration;
+pub(crate) use validation::validate;
 pub use values::{Factor, HedgingThreshold, InvalidValue, Ratio};
 pub use write_options::{ItemWriteOptions, ItemWriteOptionsView};

@@ -48,13 +48,13 @@ pub(crate) async fn execute_operation_pipeline(
     let started = Clock::now();
     let activity_id = pipeline.method.activity_id.unwrap_or_else(|| pipeline.clock.new_id());
     let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
-    let running = run(operation, pipeline, &mut diagnostics);
+    // Called in each branch, not before: a future that is moved is copied whole.
     let ended = match pipeline.method.cancellation {
-        None => running.await,
+        None => run(operation, pipeline, &mut diagnostics).await,
         Some(cancellation) => tokio::select! {
             // The outcome first: an operation that has ended is not reported as cancelled.
             biased;
-            ended = running => ended,
+            ended = run(operation, pipeline, &mut diagnostics) => ended,
             () = cancellation.cancelled() => Ended::Failed(cancelled(), None),
         },
     };
@@ -108,11 +108,10 @@ async fn run(
     if !run.until_account_is_read().await {
         return Ended::Failed(late_for_account(), None);
     }
-    terms.budgets = run.with_session_retry(terms.budgets);
-    let mut state = OperationRetryState::new(terms.budgets);
+    let mut state = OperationRetryState::new(terms.budgets, diagnostics.started());
     loop {
         let routing = run.route(&state, &mut terms);
-        let request = match build_transport_request(operation, &routing, &terms) {
+        let request = match build_transport_request(operation, routing, &terms) {
             Ok(request) => request,
             Err(error) => return Ended::Failed(error, None),
         };
@@ -122,7 +121,7 @@ async fn run(
             return Ended::Answered(response);
         }
         state.observe(&result);
-        let verdict = run.settle(&result, &routing.endpoint, &mut state).await;
+        let verdict = run.settle(&result, &request.endpoint, &mut state).await;
         diagnostics.decided(verdict.decision);
         terms.execution_context = match verdict.decision {
             Decision::Finish { .. } => return conclude(operation, result.outcome, &state),
@@ -133,7 +132,7 @@ async fn run(
         if let Some(after) = verdict.decision.after().filter(|after| !after.is_zero()) {
             tokio::time::sleep(after).await;
         }
-        state.advance(&verdict, &routing.endpoint);
+        state.advance(&verdict, &request.endpoint, Clock::now());
         terms.budgets = state.budgets;
     }
 }
@@ -181,7 +180,7 @@ impl Run<'_> {
         if self.is_about_account() {
             return account.default_endpoint().clone();
         }
-        resolve_endpoint(account, &self.wanted(state, None), Clock::now()).clone()
+        resolve_endpoint(account, &self.wanted(state, None), state.now).clone()
     }
 
     /// The token of the driver's session, where the request is to carry it.
@@ -242,6 +241,9 @@ impl Run<'_> {
         state: &mut OperationRetryState,
     ) -> Verdict {
         let pipeline = self.pipeline;
+        if state.is_first_failure() {
+            state.budgets = self.with_session_retry(state.budgets);
+        }
         let evaluation = self.evaluate(result, endpoint, state);
         let is_out_of_date = pipeline.locations.apply(&evaluation.effects, result.at);
         if evaluation.effects.contains(&LocationEffect::RefreshContainer)

@@ -52,7 +52,7 @@ pub(crate) struct AttemptTerms<'a> {
 /// The operation's path or partition key cannot be sent.
 pub(crate) fn build_transport_request(
     operation: &CosmosOperation,
-    routing: &CosmosEndpoint,
+    routing: CosmosEndpoint,
     terms: &AttemptTerms<'_>,
 ) -> Result<TransportRequest, Error> {
     check_path(operation)?;
@@ -63,8 +63,8 @@ pub(crate) fn build_transport_request(
     };
     Ok(TransportRequest {
         method: operation.operation_type().method(),
-        endpoint: routing.endpoint.clone(),
-        region: routing.region.clone(),
+        endpoint: routing.endpoint,
+        region: routing.region,
         path: encoded.path()?,
         headers: headers(operation, terms)?,
         body: operation.body().clone(),
@@ -270,7 +270,7 @@ mod tests {
             session: None,
             budgets: Budgets::new(&layers.availability(&unset)),
         };
-        let request = build_transport_request(operation, &routing, &terms).unwrap();
+        let request = build_transport_request(operation, routing.clone(), &terms).unwrap();
         assert_eq!((&request.endpoint, &request.region), (&routing.endpoint, &routing.region));
         assert_eq!(request.deadline, terms.deadline);
         request

@@ -1,5 +1,7 @@
 //! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
 
+use std::time::Instant;
+
 use crate::diagnostics::{Decision, RetryTarget};
 use crate::retry::{
     Budget, Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry,
@@ -24,11 +26,14 @@ pub(crate) struct OperationRetryState {
     pub(crate) elsewhere: Elsewhere,
     /// What the transport pipeline decided about the last attempt.
     pub(crate) at_endpoint: Decision,
+    /// When the next attempt is made.
+    pub(crate) now: Instant,
+    retries: u32,
 }
 
 impl OperationRetryState {
     /// An operation that has not been attempted.
-    pub(crate) fn new(budgets: Budgets) -> Self {
+    pub(crate) fn new(budgets: Budgets, now: Instant) -> Self {
         Self {
             budgets,
             was_ambiguous: false,
@@ -36,7 +41,14 @@ impl OperationRetryState {
             target: RetryTarget::NextPreferred,
             elsewhere: Elsewhere { is_left: false },
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
+            now,
+            retries: 0,
         }
+    }
+
+    /// Whether nothing was retried yet.
+    pub(crate) fn is_first_failure(&self) -> bool {
+        self.retries == 0
     }
 
     /// Notes what an attempt came to, and what it cost.
@@ -47,8 +59,10 @@ impl OperationRetryState {
     }
 
     /// Charges a retry after an attempt at an endpoint, and notes where it goes.
-    pub(crate) fn advance(&mut self, verdict: &Verdict, endpoint: &Endpoint) {
+    pub(crate) fn advance(&mut self, verdict: &Verdict, endpoint: &Endpoint, now: Instant) {
         self.budgets = verdict.spend(self.budgets);
+        self.now = now;
+        self.retries += 1;
         // What the endpoint is not to blame for can be tried there again.
         let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
         if is_to_blame && !self.failed_endpoints.contains(endpoint) {
@@ -151,7 +165,8 @@ mod tests {
 
     fn state() -> OperationRetryState {
         let unset = AvailabilityOptions::default();
-        OperationRetryState::new(Budgets::new(&OptionLayers::default().availability(&unset)))
+        let budgets = Budgets::new(&OptionLayers::default().availability(&unset));
+        OperationRetryState::new(budgets, Instant::now())
     }
 
     fn answer(code: u16, body: &'static str) -> TransportResponse {

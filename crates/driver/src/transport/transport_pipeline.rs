@@ -19,6 +19,9 @@ use crate::diagnostics::{
 use crate::retry::{Circumstances, Question, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
+/// The longest timeout of a request: a year, which every clock can hold. Settings may say more.
+const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// What is decided about a success, without asking: it is the usual outcome, and has no other.
 const ANSWERED: Decision = Decision::Finish { reason: "the service answered" };
 
@@ -50,6 +53,7 @@ impl TransportPipeline {
         clock: Clock,
     ) -> Self {
         let (headers_policy, auth_policy) = (headers_policy.into(), auth_policy.into());
+        let request_timeout = request_timeout.min(LONGEST_TIMEOUT);
         let jitter = Clock::random;
         Self { headers_policy, auth_policy, http_transport, request_timeout, clock, jitter }
     }
@@ -147,8 +151,12 @@ impl TransportPipeline {
         let terms =
             SendTerms { deadline: Some(end), slow_after: request.slow_after, avoided_shard };
         let mut authorization = None;
-        let sending = self.authorize_and_send(request, terms, attempt, &mut authorization);
-        let answer = tokio::time::timeout_at(end.into(), sending).await;
+        let answer = {
+            // Pinned here, not moved into the timer: a future that is moved is copied whole.
+            let sending = self.authorize_and_send(request, terms, attempt, &mut authorization);
+            let sending = std::pin::pin!(sending);
+            tokio::time::timeout_at(end.into(), sending).await
+        };
         let outcome = match answer {
             Ok(Ok(response)) => answered(response, attempt),
             Ok(Err(error)) => lost(error, attempt),

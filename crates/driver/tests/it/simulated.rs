@@ -308,6 +308,48 @@ async fn operations_are_traced_unless_the_setting_says_otherwise() {
     }
 }
 
+/// A request failed, or the driver panicked, by adding up durations.
+#[tokio::test(start_paused = true)]
+async fn no_duration_of_the_settings_fails_a_request() {
+    let clients = Scripted::new(|number| match number % 4 {
+        0 => Step::Answer { after: Duration::ZERO, status: 429, retry_after: None },
+        1 => Step::Lose,
+        2 => answer(Duration::ZERO, 503),
+        _ => answer(Duration::ZERO, 200),
+    });
+    let runtime = runtime(&clients, 7);
+    let mut options = CosmosClientOptions::default();
+    let most = Some(Duration::MAX);
+    options.connection.request_timeout = most;
+    options.connection.metadata_request_timeout = most;
+    options.connection.connect_timeout = most;
+    options.sharding.health_check_interval = most;
+    options.sharding.idle_client_timeout = most;
+    options.sharding.read_hang_threshold = most;
+    options.sharding.eviction_drain_timeout = most;
+    options.client_options.http2_keep_alive_interval = most;
+    options.client_options.http2_keep_alive_timeout = most;
+    options.availability.end_to_end_timeout = most;
+    options.availability.max_throttle_wait = most;
+    options.partition_failover.endpoint_unavailable_duration = most;
+    let driver = driver_on(&runtime, options);
+    let response = driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+    assert_eq!((response.status().code(), clients.requests()), (200, 4));
+}
+
+/// The first request failed instead, with an error of the system.
+#[tokio::test(start_paused = true)]
+async fn settings_that_cannot_work_fail_the_construction() {
+    let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+    let runtime = runtime(&clients, 7);
+    let mut options = CosmosClientOptions::default();
+    options.client_options.tcp_keepalive_interval = Some(Duration::ZERO);
+    let key = AccountKey::from_base64("c2VjcmV0").unwrap();
+    let endpoint = "https://contoso.documents.azure.com/".parse().unwrap();
+    let error = CosmosDriver::new(runtime, endpoint, Credential::Key(key), options).unwrap_err();
+    assert!(error.to_string().starts_with("tcp_keepalive_interval is 0ns"), "{error}");
+}
+
 /// Requests after a shutdown were served by the connections that were left.
 #[tokio::test(start_paused = true)]
 async fn after_a_shutdown_nothing_is_served() {

@@ -63,7 +63,7 @@ impl EndpointShardPool {
     /// Makes the connection of a shard, and wakes the requests that wait for it.
     async fn connect(self: &Arc<Self>, shard: &Arc<ClientShard>) {
         let cancelled = ConnectCancelled { pool: self, shard };
-        let limit = self.connect_timeout() + CONNECT_SLACK;
+        let limit = self.connect_timeout().saturating_add(CONNECT_SLACK);
         let connected = match tokio::time::timeout(limit, shard.client().connect()).await {
             Ok(connected) => connected,
             Err(_) => Err(HttpError::new(
