@@ -47,6 +47,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 /// `PUT /dbs/{db}/colls/{coll}`.
 pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let (_, container) = addressed(account, request)?;
+    metadata_feed::check_version(request, &container.definition().etag)?;
     let definition = parse_definition(account, request)?;
     container.replace(definition).map_err(ServiceError::bad_request)?;
     Ok(reply(CosmosStatus::OK, &container).charged(charge::METADATA_WRITE))
@@ -55,6 +56,7 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
 /// `DELETE /dbs/{db}/colls/{coll}`.
 pub(crate) fn delete(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let (database, container) = addressed(account, request)?;
+    metadata_feed::check_version(request, &container.definition().etag)?;
     account.catalog.delete_container(&database, &container);
     Ok(Reply::empty(CosmosStatus::NO_CONTENT).charged(charge::METADATA_WRITE))
 }

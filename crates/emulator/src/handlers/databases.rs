@@ -34,6 +34,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 pub(crate) fn delete(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let database = account.catalog.database_of(request.link());
     let database = database.ok_or_else(ServiceError::not_found)?;
+    metadata_feed::check_version(request, &database.etag)?;
     account.catalog.delete_database(&database);
     Ok(Reply::empty(CosmosStatus::NO_CONTENT).charged(charge::METADATA_WRITE))
 }

@@ -1,8 +1,8 @@
 //! Pages of metadata: lists and queries of databases, containers and offers.
 
 use serde_json::Value;
-use sidereal_protocol::Rid;
 use sidereal_protocol::headers::names as headers;
+use sidereal_protocol::{Etag, Rid};
 
 use super::parsed_query::{ParsedQuery, evaluation_context};
 use crate::error::{Result, ServiceError};
@@ -38,6 +38,14 @@ pub(super) fn query(
     let program = ParsedQuery::from_body(&request.body)?.compile()?;
     let rows = program.run(entries, &evaluation_context(request.now))?;
     list(request, rid, name, rows)
+}
+
+/// Refuses a write of a resource that is not of the version that the client names.
+pub(super) fn check_version(request: &ClassifiedRequest, current: &Etag) -> Result<()> {
+    match request.conditions()?.if_match {
+        Some(wanted) if !wanted.matches(current) => Err(ServiceError::precondition_failed()),
+        _ => Ok(()),
+    }
 }
 
 /// Entries of a page where the client names no number: the service's default.

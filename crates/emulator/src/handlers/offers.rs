@@ -43,6 +43,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 /// `PUT /offers/{rid}`.
 pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let offer = addressed(account, request)?;
+    metadata_feed::check_version(request, &offer.etag)?;
     let throughput = parse_content(&request.json()?)?;
     let replaced = account.catalog.replace_offer(&offer, throughput, request.now);
     Ok(reply(&replaced).charged(charge::METADATA_WRITE))

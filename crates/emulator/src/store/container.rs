@@ -3,17 +3,12 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use serde_json::{Map, Value, json};
-use sidereal_protocol::{
-    EffectivePartitionKey, Etag, PartitionKeyDefinition, PartitionKeyPath, ResourceType, Rid,
-    check_id,
-};
+use serde_json::{Value, json};
+use sidereal_protocol::{EffectivePartitionKey, Rid};
 
 use super::layout::LayoutChange;
 use super::persistence::{CommitQueue, Mutation};
-use super::{
-    IndexPolicy, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction, UniqueKeys,
-};
+use super::{Definition, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction};
 use crate::clock::Timestamp;
 use crate::topology::{ReplicaSet, Topology};
 
@@ -38,19 +33,6 @@ pub(crate) struct Container {
     pub(super) commits: Option<Arc<CommitQueue>>,
 }
 
-/// What a container was created or last replaced with, read once.
-#[derive(Debug)]
-pub(crate) struct Definition {
-    /// The container as clients see it, without system properties.
-    properties: Map<String, Value>,
-    pub(crate) key: PartitionKeyDefinition,
-    pub(crate) index: IndexPolicy,
-    pub(crate) default_ttl: Option<i64>,
-    pub(super) unique_keys: UniqueKeys,
-    pub(crate) etag: Etag,
-    changed_at: u64,
-}
-
 /// Region and time of a write, and how far the other regions may fall behind it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteContext<'a> {
@@ -67,9 +49,6 @@ pub(crate) struct Decided<T, E> {
     pub(crate) partition: Arc<Partition>,
     pub(crate) progress: ReplicaProgress,
 }
-
-/// The most unique keys a container can have: a limit of the service.
-const UNIQUE_KEY_LIMIT: usize = 10;
 
 impl Container {
     pub(crate) fn new(
@@ -214,7 +193,7 @@ impl Container {
         let mut properties = definition.properties.clone();
         for (name, value) in [
             ("_rid", json!(self.rid.to_string())),
-            ("_ts", json!(definition.changed_at)),
+            ("_ts", json!(definition.changed_at())),
             ("_self", json!(self.link)),
             ("_etag", json!(definition.etag.as_str())),
             ("_docs", json!("docs/")),
@@ -232,129 +211,4 @@ impl Container {
     pub(crate) fn full_name(&self) -> String {
         format!("dbs/{}/colls/{}", self.database, self.id)
     }
-}
-
-impl Definition {
-    /// Reads a container as a client sends it; the error is a sentence about what to change.
-    pub(crate) fn parse(body: Value, etag: Etag, now: Timestamp) -> Result<Self, String> {
-        let Value::Object(mut properties) = body else {
-            return Err("The container must be a JSON object.".to_owned());
-        };
-        // System properties of a container that was read, changed and sent back.
-        properties.retain(|name, _| !name.starts_with('_'));
-        let id = properties.get("id").and_then(Value::as_str).ok_or(
-            "The input content is invalid because the required properties - 'id; ' - are missing",
-        )?;
-        check_id(ResourceType::DocumentCollection, id).map_err(|error| error.to_string())?;
-        let key = parse_partition_key(&mut properties)?;
-        let index = parse_indexing_policy(&mut properties)?;
-        let default_ttl = parse_default_ttl(&properties)?;
-        let unique_keys = parse_unique_keys(properties.get("uniqueKeyPolicy"))?;
-        properties.entry("conflictResolutionPolicy").or_insert_with(|| {
-            json!({
-                "mode": "LastWriterWins",
-                "conflictResolutionPath": "/_ts",
-                "conflictResolutionProcedure": "",
-            })
-        });
-        properties.entry("geospatialConfig").or_insert_with(|| json!({ "type": "Geography" }));
-        let changed_at = now.seconds();
-        Ok(Self { properties, key, index, default_ttl, unique_keys, etag, changed_at })
-    }
-
-    /// What it says, as JSON.
-    pub(super) fn properties_text(&self) -> String {
-        serde_json::to_string(&self.properties).unwrap_or_default()
-    }
-
-    /// Seconds since the epoch.
-    pub(super) fn changed_at(&self) -> u64 {
-        self.changed_at
-    }
-
-    pub(crate) fn id(&self) -> &str {
-        self.properties.get("id").and_then(Value::as_str).unwrap_or_default()
-    }
-}
-
-fn parse_partition_key(
-    properties: &mut Map<String, Value>,
-) -> Result<PartitionKeyDefinition, String> {
-    let value = properties.get("partitionKey").filter(|value| !value.is_null()).ok_or(
-        "A container needs a partition key; send partitionKey with its paths, \
-         such as {\"paths\":[\"/pk\"],\"kind\":\"Hash\",\"version\":2}.",
-    )?;
-    let key: PartitionKeyDefinition = serde_json::from_value(value.clone())
-        .map_err(|error| format!("The partition key definition is invalid: {error}"))?;
-    // Stored as parsed, so that defaults (kind, version) are visible to readers.
-    let written = serde_json::to_value(&key).map_err(|error| error.to_string())?;
-    properties.insert("partitionKey".to_owned(), written);
-    Ok(key)
-}
-
-fn parse_indexing_policy(properties: &mut Map<String, Value>) -> Result<IndexPolicy, String> {
-    let absent = properties.get("indexingPolicy").is_none_or(Value::is_null);
-    if absent {
-        properties.insert("indexingPolicy".to_owned(), IndexPolicy::default_policy());
-    }
-    let policy = properties.get_mut("indexingPolicy").and_then(Value::as_object_mut);
-    let Some(policy) = policy else {
-        return Err("The indexing policy must be an object.".to_owned());
-    };
-    complete_indexing_policy(policy);
-    IndexPolicy::parse(&Value::Object(policy.clone()))
-}
-
-/// What a client leaves out of a policy, the service fills in.
-fn complete_indexing_policy(policy: &mut Map<String, Value>) {
-    policy.entry("indexingMode").or_insert_with(|| json!("consistent"));
-    policy.entry("automatic").or_insert_with(|| json!(true));
-    let off = policy["indexingMode"].as_str().is_some_and(|mode| mode.eq_ignore_ascii_case("none"));
-    // Everything is indexed but the etag, which no query filters by.
-    if !off && !policy.contains_key("includedPaths") && !policy.contains_key("excludedPaths") {
-        policy.insert("includedPaths".to_owned(), json!([{ "path": "/*" }]));
-        policy.insert("excludedPaths".to_owned(), json!([{ "path": "/\"_etag\"/?" }]));
-    }
-    policy.entry("includedPaths").or_insert_with(|| json!([]));
-    policy.entry("excludedPaths").or_insert_with(|| json!([]));
-}
-
-fn parse_default_ttl(properties: &Map<String, Value>) -> Result<Option<i64>, String> {
-    match properties.get("defaultTtl") {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64().filter(|ttl| *ttl == -1 || *ttl > 0) {
-            Some(ttl) => Ok(Some(ttl)),
-            None => {
-                let message = "The value of property defaultTtl is invalid: \
-                               use a positive number of seconds, or -1 for no default.";
-                Err(message.to_owned())
-            }
-        },
-    }
-}
-
-fn parse_unique_keys(policy: Option<&Value>) -> Result<UniqueKeys, String> {
-    let malformed = || {
-        "The unique key policy is invalid: it has the form \
-         {\"uniqueKeys\":[{\"paths\":[\"/email\"]}]}."
-            .to_owned()
-    };
-    let Some(policy) = policy.filter(|policy| !policy.is_null()) else {
-        return Ok(UniqueKeys::default());
-    };
-    let Some(keys) = policy.get("uniqueKeys").filter(|keys| !keys.is_null()) else {
-        return Ok(UniqueKeys::default());
-    };
-    let keys = keys.as_array().ok_or_else(malformed)?;
-    if keys.len() > UNIQUE_KEY_LIMIT {
-        return Err(format!("A container has at most {UNIQUE_KEY_LIMIT} unique keys."));
-    }
-    let parse_path = |path: &Value| -> Result<PartitionKeyPath, String> {
-        path.as_str().and_then(|path| path.parse().ok()).ok_or_else(malformed)
-    };
-    let parse_key = |key: &Value| -> Result<Vec<PartitionKeyPath>, String> {
-        let paths = key.get("paths").and_then(Value::as_array).filter(|paths| !paths.is_empty());
-        paths.ok_or_else(malformed)?.iter().map(parse_path).collect()
-    };
-    keys.iter().map(parse_key).collect::<Result<_, _>>().map(UniqueKeys::new)
 }

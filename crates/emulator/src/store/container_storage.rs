@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
-use super::container::{Container, Definition};
+use super::container::Container;
 use super::partition::RetiredPartition;
 use super::partition_state::PartitionState;
 use super::persistence::{
     CommitQueue, ContainerRecord, LogChange, Mutation, PartitionCommit, PartitionRecord,
     RestoredContainer,
 };
-use super::{Layout, Partition};
+use super::{Definition, Layout, Partition};
 use crate::clock::Timestamp;
 use crate::topology::ReplicaSet;
 

@@ -7,6 +7,7 @@ mod catalog;
 mod conflict;
 mod container;
 mod container_storage;
+mod definition;
 mod index;
 mod item;
 mod key_index;
@@ -22,7 +23,8 @@ mod transaction;
 mod unique;
 
 pub(crate) use catalog::{Catalog, Database, Offer};
-pub(crate) use container::{Container, Decided, Definition, WriteContext};
+pub(crate) use container::{Container, Decided, WriteContext};
+pub(crate) use definition::Definition;
 pub(crate) use index::{
     IndexDefinition, IndexKey, IndexPolicy, IndexSet, OrderByPath, OrderByRefusal, PathIndex,
 };

@@ -16,6 +16,7 @@ mod common;
 mod containers;
 mod continuations;
 mod counters;
+mod definitions;
 mod endpoint;
 mod faults;
 mod fuzz_replay;

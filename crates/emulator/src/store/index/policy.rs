@@ -67,16 +67,6 @@ impl IndexPolicy {
         Ok(Self { rules, off, composites })
     }
 
-    /// The policy a container gets when it names none.
-    pub(crate) fn default_policy() -> Value {
-        serde_json::json!({
-            "indexingMode": "consistent",
-            "automatic": true,
-            "includedPaths": [{ "path": "/*" }],
-            "excludedPaths": [{ "path": "/\"_etag\"/?" }],
-        })
-    }
-
     /// How many indexed terms a property of a document has: its indexed leaves. System properties have
     /// none.
     pub(crate) fn terms_below(&self, name: &str, value: &Value) -> u32 {
@@ -210,6 +200,7 @@ fn parse_rule(path: &str, included: bool) -> Result<Rule, String> {
         )
     };
     let (stem, subtree) = match (path.strip_suffix("/*"), path.strip_suffix("/?")) {
+        _ if path == "/" => ("", true),
         (Some(stem), _) => (stem, true),
         (None, Some(stem)) => (stem, false),
         (None, None) => return Err(refused()),
@@ -349,6 +340,5 @@ mod tests {
         ] {
             assert!(IndexPolicy::parse(&malformed).is_err(), "{malformed}");
         }
-        assert!(IndexPolicy::parse(&IndexPolicy::default_policy()).is_ok());
     }
 }
