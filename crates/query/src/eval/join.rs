@@ -5,18 +5,23 @@
 
 use std::borrow::Cow;
 
+use smallvec::{SmallVec, smallvec};
+
 use super::code::{Block, CollectionCode, SourceCode};
 use super::machine::{Evaluated, Flow, Machine};
 use crate::error::EvalError;
 use crate::value::Datum;
 
+/// An index for each loop; a document without many joins takes no allocation for them.
+type Indexes = SmallVec<[u64; 4]>;
+
 /// The loops of the outermost query over one document.
 #[derive(Debug, Default)]
 pub(crate) struct Loops {
     /// Where the loops begin; an index is used up when its loop is entered, so that later rounds begin at 0.
-    begin: Vec<u64>,
+    begin: Indexes,
     /// The index of each loop now.
-    at: Vec<u64>,
+    at: Indexes,
     /// Whether an iteration was completed: a run may pause only after some progress, or it would never end.
     progressed: bool,
     /// Whether the row that the loops are at was given to the consumer.
@@ -29,7 +34,7 @@ impl Loops {
     /// Loops over `sources` sources that begin at a position; what the position does not tell begins at 0.
     pub(crate) fn new(sources: usize, position: &[u64], can_pause: bool) -> Self {
         let begin = (0..sources).map(|level| position.get(level).copied().unwrap_or(0)).collect();
-        Self { begin, at: vec![0; sources], progressed: false, taken: false, can_pause }
+        Self { begin, at: smallvec![0; sources], progressed: false, taken: false, can_pause }
     }
 
     /// Where the loops resume: at the current row, or after it if it was given to the consumer.
@@ -37,7 +42,7 @@ impl Loops {
         if let Some(last) = self.at.last_mut().filter(|_| self.taken) {
             *last += 1;
         }
-        self.at
+        self.at.into_vec()
     }
 
     /// Whether the current row was given to the consumer, who wants no more for now.

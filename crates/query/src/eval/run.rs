@@ -262,8 +262,11 @@ impl<'p> Run<'p> {
         self.meter.go_on_from(&machine.meter);
         // A document without joins has one row at most: taken, it is over.
         let is_over = flow == Flow::Paused && loops.was_taken() && !block.has_loops();
-        self.position = loops.into_position();
-        Ok(if is_over { Flow::More } else { flow })
+        let flow = if is_over { Flow::More } else { flow };
+        if flow == Flow::Paused {
+            self.position = loops.into_position();
+        }
+        Ok(flow)
     }
 
     fn too_long(&self) -> EvalError {
