@@ -100,6 +100,7 @@ async fn run(
         execution_context: ExecutionContext::Initial,
         deadline,
         is_multi_write: false,
+        strategy: None,
         session: None,
         budgets: Budgets::new(&availability),
     };
@@ -176,26 +177,30 @@ impl Run<'_> {
         let snapshot = self.pipeline.locations.snapshot();
         let account = &snapshot.account;
         terms.is_multi_write = account.is_multi_write();
-        terms.session = self.session_token(account, terms);
+        let read = self.read_terms(account, terms);
+        terms.strategy = read.effective_strategy();
+        terms.session = self.session_token(read);
         if self.is_about_account() {
             return account.default_endpoint().clone();
         }
         resolve_endpoint(account, &self.wanted(state, None), state.now).clone()
     }
 
-    /// The token of the driver's session, where the request is to carry it.
-    fn session_token(
-        &self,
-        account: &AccountEndpointState,
-        terms: &AttemptTerms<'_>,
-    ) -> Option<HeaderValue> {
-        let container = self.operation.encoded().container.as_ref()?;
-        let read = ReadTerms {
+    /// What decides how current a read must be.
+    fn read_terms(&self, account: &AccountEndpointState, terms: &AttemptTerms<'_>) -> ReadTerms {
+        let options = self.pipeline.options.account();
+        ReadTerms {
             strategy: terms.options.read_consistency_strategy(),
             level: terms.options.consistency_level(),
             account: account.default_consistency(),
             is_multi_write: account.is_multi_write(),
-        };
+            upgrades_to_local_quorum: options.enable_upgrade_consistency_to_local_quorum(),
+        }
+    }
+
+    /// The token of the driver's session, where the request is to carry it.
+    fn session_token(&self, read: ReadTerms) -> Option<HeaderValue> {
+        let container = self.operation.encoded().container.as_ref()?;
         let (operation, resource) = (self.operation.operation_type(), self.operation.path().kind());
         sends_session_token(operation, resource, read)
             .then(|| self.pipeline.sessions.token_for(container, self.operation.target()))

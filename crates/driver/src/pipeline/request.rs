@@ -6,7 +6,7 @@ use std::time::Instant;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{OperationType, ResourceType};
+use sidereal_protocol::{OperationType, ReadConsistencyStrategy, ResourceType};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
@@ -39,6 +39,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
+    /// How reads get their consistency.
+    pub(crate) strategy: Option<ReadConsistencyStrategy>,
     /// The token of the driver's own session, where the request is to carry it.
     pub(crate) session: Option<HeaderValue>,
     /// What is left of the operation's retry budgets.
@@ -117,7 +119,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
         headers.insert(names::ALLOW_TENTATIVE_WRITES, TRUE);
     }
     if operation.operation_type().is_read_only() {
-        consistency(options, &mut headers);
+        consistency(terms, &mut headers);
     } else if operation.path().kind() == ResourceType::Document {
         item_write(operation.operation_type(), terms.write, &mut headers)?;
     }
@@ -195,8 +197,8 @@ fn text_header(text: String, what: &str) -> Result<HeaderValue, Error> {
 }
 
 /// A strategy replaces a level.
-fn consistency(options: &RequestOptionsView<'_>, headers: &mut HeaderList) {
-    match (options.read_consistency_strategy(), options.consistency_level()) {
+fn consistency(terms: &AttemptTerms<'_>, headers: &mut HeaderList) {
+    match (terms.strategy, terms.options.consistency_level()) {
         (Some(strategy), _) => {
             if let Some(word) = strategy.header_value() {
                 let value = HeaderValue::from_static(word);
@@ -267,6 +269,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
             is_multi_write: false,
+            strategy: layers.request(call).read_consistency_strategy(),
             session: None,
             budgets: Budgets::new(&layers.availability(&unset)),
         };
@@ -355,6 +358,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: None,
             is_multi_write: false,
+            strategy: None,
             session: None,
             budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
@@ -408,6 +412,7 @@ mod tests {
                 execution_context: ExecutionContext::Initial,
                 deadline: None,
                 is_multi_write,
+                strategy: None,
                 session: None,
                 budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
             };

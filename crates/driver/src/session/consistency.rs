@@ -1,4 +1,4 @@
-//! Which requests carry a session token. Pure.
+//! How reads get their consistency, and which requests carry a session token. Pure.
 
 use sidereal_protocol::{ConsistencyLevel, OperationType, ReadConsistencyStrategy, ResourceType};
 
@@ -13,6 +13,19 @@ pub(crate) struct ReadTerms {
     pub(crate) account: ConsistencyLevel,
     /// Whether every region accepts writes.
     pub(crate) is_multi_write: bool,
+    /// Whether a read that asks for more than the account has reads a local quorum.
+    pub(crate) upgrades_to_local_quorum: bool,
+}
+
+impl ReadTerms {
+    /// The strategy in force: the one that was asked for, or the latest version that the region has
+    /// committed, where the settings want that in place of a consistency that the account does not have.
+    pub(crate) fn effective_strategy(&self) -> Option<ReadConsistencyStrategy> {
+        let is_beyond_account = self.level.is_some_and(|level| level > self.account);
+        let upgraded = (self.upgrades_to_local_quorum && is_beyond_account)
+            .then_some(ReadConsistencyStrategy::LatestCommitted);
+        self.strategy.or(upgraded)
+    }
 }
 
 /// Whether a request carries the session's token.
@@ -33,7 +46,7 @@ pub(crate) fn sends_session_token(
 
 /// A strategy replaces a level, and a level the account's.
 fn reads_in_session(terms: ReadTerms) -> bool {
-    match terms.strategy {
+    match terms.effective_strategy() {
         Some(ReadConsistencyStrategy::Session) => true,
         Some(
             ReadConsistencyStrategy::Eventual
@@ -55,6 +68,7 @@ mod tests {
         level: None,
         account: ConsistencyLevel::Session,
         is_multi_write: false,
+        upgrades_to_local_quorum: false,
     };
 
     fn reads(terms: ReadTerms) -> bool {
@@ -78,6 +92,23 @@ mod tests {
         assert!(reads(with(ReadConsistencyStrategy::Default)));
         let strategy = Some(ReadConsistencyStrategy::Session);
         assert!(reads(ReadTerms { strategy, level: Some(eventual), ..SESSION }));
+    }
+
+    #[test]
+    fn a_level_beyond_the_account_s_reads_a_local_quorum_where_the_settings_say_so() {
+        let asked = |level, upgrades_to_local_quorum| ReadTerms {
+            level: Some(level),
+            upgrades_to_local_quorum,
+            ..SESSION
+        };
+        let strong = ConsistencyLevel::Strong;
+        let latest = Some(ReadConsistencyStrategy::LatestCommitted);
+        assert_eq!(asked(strong, true).effective_strategy(), latest);
+        assert_eq!(asked(strong, false).effective_strategy(), None);
+        assert_eq!(asked(ConsistencyLevel::Eventual, true).effective_strategy(), None);
+        let own =
+            ReadTerms { strategy: Some(ReadConsistencyStrategy::Eventual), ..asked(strong, true) };
+        assert_eq!(own.effective_strategy(), Some(ReadConsistencyStrategy::Eventual));
     }
 
     #[test]

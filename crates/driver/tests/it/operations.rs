@@ -14,16 +14,16 @@ use sidereal_driver::transport::{Credential, HttpProtocol};
 use sidereal_driver::{
     CosmosDriver, CosmosDriverRuntime, CosmosOperation, ErrorKind, OperationOptions,
 };
-use sidereal_emulator::Emulator;
+use sidereal_emulator::{Emulator, WriteRegionChange};
 use sidereal_protocol::{
-    AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink, ResourceType,
+    AccountKey, OperationType, PartitionKey, RegionName, RequestPath, ResourceLink, ResourceType,
 };
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 /// An account with a container of orders, and a driver for it.
 struct Store {
-    _emulator: Emulator,
+    emulator: Emulator,
     runtime: Arc<CosmosDriverRuntime>,
     driver: CosmosDriver,
 }
@@ -31,9 +31,15 @@ struct Store {
 impl Store {
     async fn open() -> Self {
         let emulator = Emulator::builder().start().await.unwrap();
+        Self::on(emulator, CosmosClientOptions::default()).await
+    }
+
+    async fn on(emulator: Emulator, options: CosmosClientOptions) -> Self {
         let runtime = runtime_for(&emulator);
-        let driver = driver_on(&runtime, &emulator, emulator.key().clone());
-        let store = Self { _emulator: emulator, runtime, driver };
+        let endpoint = emulator.endpoint().parse().unwrap();
+        let credential = Credential::Key(emulator.key().clone());
+        let driver = CosmosDriver::new(Arc::clone(&runtime), endpoint, credential, options);
+        let store = Self { emulator, runtime, driver: driver.unwrap() };
         store.create(ResourceLink::ACCOUNT, ResourceType::Database, r#"{"id":"store"}"#).await;
         let orders = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
         let database = ResourceLink::database("store").unwrap();
@@ -106,6 +112,37 @@ async fn an_item_that_is_written_is_read_back_with_its_charge_and_diagnostics() 
     assert_eq!(diagnostics.attempts()[0].protocol, Some(HttpProtocol::Http2));
     let told = serde_json::from_str::<serde_json::Value>(&diagnostics.to_json()).unwrap();
     assert_eq!(told["activity_id"], diagnostics.activity_id().to_string());
+}
+
+/// The regions of the attempts at an operation, which succeeds.
+async fn regions_of(store: &Store, operation: &CosmosOperation) -> Vec<String> {
+    let response = store.driver.execute_operation(operation, &OperationOptions::default()).await;
+    let response = response.unwrap();
+    let attempts = response.diagnostics().attempts().iter();
+    attempts.map(|it| it.region.as_ref().unwrap().as_str().to_owned()).collect()
+}
+
+/// Three regions over sockets: one goes offline, and the write region moves.
+#[tokio::test]
+async fn regions_that_disappear_and_move_cost_no_operation() {
+    let emulator = Emulator::builder().regions(["West US", "East US", "UK South"]);
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
+    let store = Store::on(emulator.start().await.unwrap(), options).await;
+    assert_eq!(regions_of(&store, &create_order("1")).await, ["West US"]);
+    assert_eq!(regions_of(&store, &read_order("1")).await, ["UK South"]);
+
+    store.emulator.take_offline(&RegionName::from("UK South")).unwrap();
+    let visited = regions_of(&store, &read_order("1")).await;
+    assert_eq!(visited.last().map(String::as_str), Some("West US"), "{visited:?}");
+    assert_eq!(regions_of(&store, &read_order("1")).await, ["West US"]);
+
+    let east = RegionName::from("East US");
+    let account = store.emulator.account();
+    account.change_write_region(&east, WriteRegionChange::Forced).unwrap();
+    let visited = regions_of(&store, &create_order("2")).await;
+    assert_eq!(visited, ["West US", "East US"]);
+    assert_eq!(regions_of(&store, &create_order("3")).await, ["East US"]);
 }
 
 #[tokio::test]

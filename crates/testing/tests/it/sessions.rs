@@ -165,3 +165,17 @@ async fn another_region_is_asked_at_once_where_that_is_preferred() {
     assert_eq!(regions(&east_first), ["East US", "UK South"]);
     east_first.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_level_beyond_the_account_s_is_refused_unless_it_is_upgraded_to_a_local_quorum() {
+    let strong = RequestOptions::default().with_consistency_level(ConsistencyLevel::Strong);
+    let strong = within_request(strong);
+    let stack = Stack::preferring("East US").await;
+    let refused = stack.driver.execute_operation(&read("1"), &strong).await;
+    assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidRequest);
+
+    let mut options = CosmosClientOptions::default();
+    options.account.enable_upgrade_consistency_to_local_quorum = Some(true);
+    let upgrading = stack.account.driver_on(stack.account.runtime(), options);
+    upgrading.execute_operation(&read("1"), &strong).await.unwrap();
+}
