@@ -34,9 +34,8 @@ impl PartitionKeyDefinition {
                 number(hash as u32) // Less than the greatest 32-bit hash, since index < count.
             }
             _ => {
-                let (each, rest) =
-                    (LARGEST_HASH / u128::from(count), LARGEST_HASH % u128::from(count));
-                let hash = each * u128::from(index) + rest * u128::from(index) / u128::from(count);
+                // Equal widths: what the division leaves over belongs to the last range, as on the service.
+                let hash = LARGEST_HASH / u128::from(count) * u128::from(index);
                 EffectivePartitionKey::from_bytes(&hash.to_be_bytes())
             }
         };
@@ -184,6 +183,16 @@ mod tests {
                 range = if left.contains(&key) { left } else { right };
             }
             prop_assert!(range.contains(&key));
+        }
+
+        #[test]
+        fn even_ranges_of_version_2_are_equally_wide_but_for_the_last(count in 2u32..300) {
+            let width = ((1_u128 << 126) - 1) / u128::from(count);
+            let ranges = flat().even_ranges(count);
+            for (index, range) in (1_u128..).zip(&ranges[..ranges.len() - 1]) {
+                let expected = EffectivePartitionKey::from_bytes(&(width * index).to_be_bytes());
+                prop_assert_eq!(range.max(), &expected);
+            }
         }
 
         #[test]
