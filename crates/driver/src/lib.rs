@@ -1,6 +1,7 @@
 //! The Cosmos DB driver: operations that survive partitions and regions failing.
 //!
-//! [`CosmosDriver::execute_operation`] takes one [`CosmosOperation`] to its end at the account's endpoint.
+//! [`CosmosDriver::execute_operation`] takes one [`CosmosOperation`] to its end, in whichever of the account's
+//! regions serves it.
 //!
 //! What is here: [`options`], every setting of the driver, declared once per setting and resolved
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
