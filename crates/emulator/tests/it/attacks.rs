@@ -88,6 +88,26 @@ async fn a_regular_expression_that_backtracks_is_refused() {
 
 /// A blocking query of hundreds of millions of steps: others are answered meanwhile, and it ends with its
 /// client.
+/// The longest `IN` that fits into a query: looking an item up in it does not cost its length.
+#[tokio::test]
+async fn a_huge_list_of_values_is_looked_up_and_a_longer_one_refused() {
+    let client = Client::with_container(1).await;
+    for n in 0..200 {
+        let created = client.create(json!({ "id": n.to_string(), "pk": "a", "n": n })).await;
+        assert_eq!(created.status, 201);
+    }
+    let list = |count: usize| (0..count).map(|n| (n * 2).to_string()).collect::<Vec<_>>().join(",");
+    // `+ 0`: no index tells, so every item is looked up in the list.
+    for path in ["c.n", "c.n + 0"] {
+        let text = format!("SELECT VALUE c.n FROM c WHERE {path} IN ({})", list(70_000));
+        let answer = page(&client, &text, "1000", None).await;
+        let expected: Vec<Value> = (0..200).step_by(2).map(Value::from).collect();
+        assert_eq!((answer.rows(), answer.header(TOKEN)), (expected, None), "{path}");
+    }
+    let longer = format!("SELECT VALUE c.n FROM c WHERE c.n IN ({})", list(200_000));
+    assert_eq!(page(&client, &longer, "1000", None).await.status, 400);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 async fn others_do_not_wait_for_a_query_and_it_ends_with_its_client_or_the_server() {
     let client = one_item(1000).await;
