@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 
 use http::Method;
 use serde_json::{Value, json};
+use sidereal_emulator::{Account, AccountOptions};
 
 use process::Running;
 use wire::Connection;
@@ -35,15 +36,24 @@ const DOCS: &str = "/dbs/db/colls/c/docs";
 fn main() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("data-{}", std::process::id()));
     fs::create_dir_all(&root).unwrap();
-    let sync = median(&fdatasyncs(&root.join("page")));
+    let sync = median(&fdatasyncs(&root.join("page"), 1));
     println!("fdatasync of one page          {sync:.1?} (median of {SINGLE_WRITES})");
+    let eight = median(&fdatasyncs(&root.join("pages"), 8));
+    println!("fdatasync of eight pages       {eight:.1?}, about what a commit writes");
+    let each = median(&writes_in_process(&root));
+    let ratio = each.as_secs_f64() / sync.as_secs_f64();
+    println!(
+        "one write at a time in process {each:.1?} (median), {ratio:.2} × an fdatasync of one page"
+    );
 
     let (emulator, _) = start(&root);
     let mut connection = emulator.connect();
     create_container(&mut connection);
     let each = median(&single_writes(&mut connection));
     let ratio = each.as_secs_f64() / sync.as_secs_f64();
-    println!("one write at a time            {each:.1?} (median), {ratio:.2} × an fdatasync");
+    println!(
+        "one write at a time            {each:.1?} (median), {ratio:.2} × an fdatasync of one page"
+    );
 
     let (writes, elapsed) = concurrent_writes(&emulator);
     let rate = writes as f64 / elapsed.as_secs_f64();
@@ -61,19 +71,54 @@ fn main() {
     let _ = fs::remove_dir_all(root); // Best effort: `cargo clean` removes it too.
 }
 
-fn fdatasyncs(path: &Path) -> Vec<Duration> {
+fn fdatasyncs(path: &Path, pages: usize) -> Vec<Duration> {
     let mut file = File::create(path).unwrap();
     // Written once before: what is measured is not the allocation of blocks.
     file.write_all(&[0; 1 << 20]).unwrap();
     file.sync_all().unwrap();
     let sync = |n: usize| {
         let began = Instant::now();
-        file.seek(SeekFrom::Start((n % 256) as u64 * 4096)).unwrap();
-        file.write_all(&[n as u8; 4096]).unwrap();
+        for page in 0..pages {
+            // Apart from each other, as the pages of a tree are.
+            let page = (n * pages + page) * 37 % 256;
+            file.seek(SeekFrom::Start(page as u64 * 4096)).unwrap();
+            file.write_all(&[n as u8; 4096]).unwrap();
+        }
         file.sync_data().unwrap();
         began.elapsed()
     };
     (0..SINGLE_WRITES).map(sync).collect()
+}
+
+/// Writes to an account of this process, without a socket.
+fn writes_in_process(root: &Path) -> Vec<Duration> {
+    let account = Account::open(AccountOptions::default(), &root.join("in-process")).unwrap();
+    let key = account.options().key.clone();
+    let send = |path: &str, headers: &[(&str, &str)], body: Value| {
+        let request =
+            wire::signed(&key, &Method::POST, path, headers).body(body.to_string().into());
+        let began = Instant::now();
+        let answer = account.handle(request.unwrap());
+        assert_eq!(answer.status(), 201);
+        began.elapsed()
+    };
+    send("/dbs", &[], json!({ "id": "db" }));
+    let container =
+        json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
+    send("/dbs/db/colls", &[], container);
+    let write = |n: usize| {
+        let (id, key) = (format!("single-{n}"), format!("[\"single-{n}\"]"));
+        send(DOCS, &[("x-ms-documentdb-partitionkey", &key)], item(&id, &id))
+    };
+    (0..SINGLE_WRITES).map(write).collect()
+}
+
+/// An item of about 330 bytes.
+fn item(id: &str, key: &str) -> Value {
+    json!({
+        "id": id, "pk": key, "n": id.len(), "name": format!("item {id}"), "tags": ["a", "b", "c"],
+        "filler": "x".repeat(200),
+    })
 }
 
 fn create_container(connection: &mut Connection) {
@@ -83,12 +128,8 @@ fn create_container(connection: &mut Connection) {
     connection.send(Method::POST, "/dbs/db/colls", &[], &container.to_string()).unwrap();
 }
 
-/// Creates an item of about 330 bytes.
 fn create(connection: &mut Connection, id: &str) {
-    let item = json!({
-        "id": id, "pk": id, "n": id.len(), "name": format!("item {id}"), "tags": ["a", "b", "c"],
-        "filler": "x".repeat(200),
-    });
+    let item = item(id, id);
     let key = format!("[\"{id}\"]");
     let headers = [("x-ms-documentdb-partitionkey", key.as_str())];
     let answer = connection.send(Method::POST, DOCS, &headers, &item.to_string()).unwrap();
@@ -128,11 +169,7 @@ fn concurrent_writes(emulator: &Running) -> (u64, Duration) {
 fn fill(connection: &mut Connection) {
     for batch in 0..ITEMS / 100 {
         let create = |n: u64| {
-            let id = format!("fill-{batch}-{n}");
-            let body = json!({
-                "id": id, "pk": "fill", "n": n, "name": format!("item {id}"), "tags": ["a", "b", "c"],
-                "filler": "x".repeat(200),
-            });
+            let body = item(&format!("fill-{batch}-{n}"), "fill");
             json!({ "operationType": "Create", "resourceBody": body })
         };
         let operations: Vec<Value> = (0..100).map(create).collect();

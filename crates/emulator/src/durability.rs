@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use crate::account::Account;
 use crate::endpoint::AccountEndpoint;
@@ -81,18 +82,24 @@ impl Account {
 }
 
 impl AccountEndpoint {
-    /// Has what is queued committed: by the pool, or here where there is none.
+    /// Has what is queued committed: here, so that a lone write waits for no other thread, and what queues
+    /// meanwhile by the pool, where there is one.
     pub(crate) fn start_commit(&self) {
-        if !self.account().commits().is_some_and(|commits| commits.claim()) {
-            return;
+        let account = self.account();
+        let Some(commits) = account.commits().filter(|commits| commits.claim()) else { return };
+        if !self.has_pool() {
+            return account.commit_claimed();
         }
-        if self.has_pool() {
-            let account = Arc::clone(self.account());
-            // Not awaited: a commit belongs to all who wait for it, and none of them ends it by leaving.
-            drop(tokio::task::spawn_blocking(move || account.commit_claimed()));
-        } else {
-            self.account().commit_claimed();
+        // A runtime of one thread has nobody to take its other tasks over.
+        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+            tokio::task::block_in_place(|| account.commit());
+            if !commits.release_claim() {
+                return;
+            }
         }
+        let account = Arc::clone(account);
+        // Not awaited: a commit belongs to all who wait for it, and none of them ends it by leaving.
+        drop(tokio::task::spawn_blocking(move || account.commit_claimed()));
     }
 
     /// Waits until what an outcome shows is durable.

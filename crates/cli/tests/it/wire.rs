@@ -38,20 +38,14 @@ impl Connection {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Option<Answer> {
-        let date = HttpDate::new(SystemTime::now()).unwrap();
-        let target: RequestPath = path.parse().unwrap();
-        let link = target.signed_link().into_owned();
-        let authorization = self.key.authorize(&target.signed(&method, &link, date.as_str()));
-        let authorization = authorization.to_str().unwrap();
+        let request = signed(&self.key, &method, path, headers).body(()).unwrap();
         let mut head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: {}\r\nx-ms-version: 2020-07-15\r\nx-ms-date: {}\r\n\
-             authorization: {authorization}\r\ncontent-length: {}\r\n",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-length: {}\r\n",
             self.host,
-            date.as_str(),
-            body.len(),
+            body.len()
         );
-        for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+        for (name, value) in request.headers() {
+            head.push_str(&format!("{name}: {}\r\n", value.to_str().unwrap()));
         }
         self.stream.get_mut().write_all(format!("{head}\r\n{body}").as_bytes()).ok()?;
         self.answer()
@@ -76,4 +70,21 @@ impl Connection {
         self.stream.read_exact(&mut body).ok()?;
         Some(Answer { status, session, body })
     }
+}
+
+/// A request with a date, a signature and these headers.
+pub(crate) fn signed(
+    key: &AccountKey,
+    method: &Method,
+    path: &str,
+    headers: &[(&str, &str)],
+) -> http::request::Builder {
+    let date = HttpDate::new(SystemTime::now()).unwrap();
+    let target: RequestPath = path.parse().unwrap();
+    let link = target.signed_link().into_owned();
+    let authorization = key.authorize(&target.signed(method, &link, date.as_str()));
+    let request = http::Request::builder().method(method).uri(path);
+    let request = request.header("x-ms-version", "2020-07-15").header("x-ms-date", date.as_str());
+    let request = request.header("authorization", authorization);
+    headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
