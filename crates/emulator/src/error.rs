@@ -81,7 +81,8 @@ impl ServiceError {
     }
 
     pub(crate) fn too_large() -> Self {
-        Self::new(CosmosStatus::PAYLOAD_TOO_LARGE, "Request size is too large")
+        let message = r#"Message: {"Errors":["Request size is too large"]}"#;
+        Self::new(CosmosStatus::PAYLOAD_TOO_LARGE, message)
     }
 
     pub(crate) fn batch_response_too_large() -> Self {

@@ -151,7 +151,8 @@ fn refusal(refused: BodyError) -> Response<Bytes> {
         BodyError::TooLarge => error(
             StatusCode::PAYLOAD_TOO_LARGE,
             "RequestEntityTooLarge",
-            "Request size is too large",
+            // As the service words it, an object in a text.
+            r#"Message: {"Errors":["Request size is too large"]}"#,
         ),
         BodyError::TooSlow => error(
             StatusCode::REQUEST_TIMEOUT,

@@ -128,9 +128,14 @@ pub fn parse_batch(body: &[u8]) -> Result<Vec<BatchOperation>> {
             ));
         }
     };
+    // The service's words, which applications look for.
     match operations.len() {
+        0 => refuse("Batch request has no operations.".to_owned()),
         1..=MAX_BATCH_OPERATIONS => Ok(operations),
-        count => refuse(format!("a batch has 1 to {MAX_BATCH_OPERATIONS} operations, not {count}")),
+        count => refuse(format!(
+            "Batch request has more operations than what is supported. It has {count}, of at most \
+             {MAX_BATCH_OPERATIONS}."
+        )),
     }
 }
 
