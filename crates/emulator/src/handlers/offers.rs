@@ -8,6 +8,7 @@ use sidereal_protocol::{CosmosStatus, ThroughputProperties};
 
 use super::metadata_feed;
 use crate::charge;
+use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
@@ -21,6 +22,8 @@ const MANUAL_MINIMUM: u32 = 400;
 const AUTOSCALE_MINIMUM: u32 = 1_000;
 /// The most of both, as the service grants it without being asked in person.
 const MAXIMUM: u32 = 1_000_000;
+/// What one physical partition can carry.
+const MOST_PER_PARTITION: u32 = 10_000;
 /// Throughput comes in steps: rules of the service.
 const MANUAL_STEP: u32 = 100;
 const AUTOSCALE_STEP: u32 = 1_000;
@@ -46,7 +49,20 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
     metadata_feed::check_version(request, &offer.etag)?;
     let throughput = parse_content(&request.json()?)?;
     let replaced = account.catalog.replace_offer(&offer, throughput, request.now);
+    split_for(account, &replaced, request.now);
     Ok(reply(&replaced).charged(charge::METADATA_WRITE))
+}
+
+/// Splits the ranges of a container whose throughput its partitions cannot carry. Unless the number of partitions
+/// was given: then it is what somebody tests with.
+fn split_for(account: &AccountState, offer: &Offer, now: Timestamp) {
+    if account.options.partitions.is_some() {
+        return;
+    }
+    if let Some(container) = account.catalog.container_by_rid(offer.resource_rid) {
+        let wanted = offer.throughput.ceiling().div_ceil(MOST_PER_PARTITION);
+        container.split_into_at_least(wanted as usize, now);
+    }
 }
 
 fn addressed(account: &AccountState, request: &ClassifiedRequest) -> Result<Arc<Offer>> {

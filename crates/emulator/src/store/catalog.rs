@@ -123,6 +123,11 @@ impl Catalog {
         self.database_of(link)?.container_of(link)
     }
 
+    /// The container with a RID.
+    pub(crate) fn container_by_rid(&self, rid: Rid) -> Option<Arc<Container>> {
+        self.database_by_rid(rid.database_rid()?)?.container_by_rid(rid)
+    }
+
     pub(crate) fn create_database(
         &self,
         id: &str,

@@ -133,6 +133,24 @@ impl Container {
         Ok(result)
     }
 
+    /// Splits ranges until there are so many, those first that were split least.
+    pub(crate) fn split_into_at_least(&self, count: usize, now: Timestamp) {
+        let definition = self.definition();
+        loop {
+            let partitions = self.partitions();
+            let least = partitions.iter().min_by_key(|partition| partition.generation);
+            let Some(least) = least.filter(|_| partitions.len() < count) else { return };
+            // Refused where the range is too narrow, or another split was quicker: there are enough, or there
+            // cannot be more.
+            if self
+                .change_layout(|layout| layout.split(least.id.as_str(), &definition.key, now))
+                .is_err()
+            {
+                return;
+            }
+        }
+    }
+
     /// What the container says about its items.
     pub(crate) fn rules<'a>(&'a self, definition: &'a Definition, now: Timestamp) -> Rules<'a> {
         Rules {

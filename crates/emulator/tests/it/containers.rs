@@ -227,3 +227,25 @@ fn an_account_has_so_many_partitions_and_no_more() {
     fixture.send(Method::DELETE, "/dbs/db/colls/c7", &[], Value::Null);
     assert_eq!(create(25).status, 201);
 }
+
+#[test]
+fn throughput_that_a_partition_cannot_carry_splits_its_range() {
+    let fixture = Fixture::new(|_| {});
+    fixture.create_container(json!({}));
+    let item = json!({ "id": "1", "pk": "a" });
+    let headers = [("x-ms-documentdb-partitionkey", "[\"a\"]")];
+    assert_eq!(fixture.send(Method::POST, "/dbs/db/colls/c/docs", &headers, item).status, 201);
+    let offer = fixture.send(Method::GET, "/offers", &[], Value::Null).json()["Offers"][0].clone();
+    let path = format!("/offers/{}", offer["_rid"].as_str().unwrap());
+    let ranges = |units: u32| {
+        let mut offer = offer.clone();
+        offer["content"]["offerThroughput"] = json!(units);
+        assert_eq!(fixture.send(Method::PUT, &path, &[], offer).status, 200);
+        let ranges = fixture.send(Method::GET, "/dbs/db/colls/c/pkranges", &[], Value::Null).json();
+        ranges["_count"].as_u64().unwrap()
+    };
+    // Lowered again, the partitions stay.
+    assert_eq!([10_000, 13_000, 50_000, 400].map(ranges), [1, 2, 5, 5]);
+    let read = fixture.send(Method::GET, "/dbs/db/colls/c/docs/1", &headers, Value::Null);
+    assert_eq!(read.status, 200);
+}
