@@ -152,7 +152,9 @@ impl Http1Pool {
             let Some(idle) = slot.take().filter(|it| it.is_usable(limit)) else { continue };
             let mut sender = idle.sender;
             // hyper delivers a response before its connection's task has finished with it.
-            if sender.is_ready() || becomes_ready(&mut sender).await {
+            let ready = sender.is_ready()
+                || matches!(tokio::time::timeout(READY_TIMEOUT, sender.ready()).await, Ok(Ok(())));
+            if ready {
                 return Some(sender);
             }
         }
@@ -229,19 +231,6 @@ impl Http1Pool {
         match self.is_evicted.load(Ordering::Acquire) {
             true => HttpErrorKind::Evicted,
             false => HttpErrorKind::ConnectionLost,
-        }
-    }
-}
-
-/// Waits until a connection is ready for the next request, though not for long.
-async fn becomes_ready(sender: &mut Sender) -> bool {
-    match tokio::time::timeout(READY_TIMEOUT, sender.ready()).await {
-        Ok(ready) => ready.is_ok(),
-        Err(_) => {
-            // On a loaded machine the time can pass without the connection's task having run: it gets its turn
-            // before the connection is given up.
-            tokio::task::yield_now().await;
-            sender.is_ready()
         }
     }
 }

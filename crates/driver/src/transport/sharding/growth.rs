@@ -110,7 +110,7 @@ impl EndpointShardPool {
         }
     }
 
-    fn protocol_changed(&self, spoken: &str) -> HttpError {
+    pub(super) fn protocol_changed(&self, spoken: &str) -> HttpError {
         HttpError::new(
             HttpErrorKind::ProtocolChanged,
             RequestSentStatus::NotSent,

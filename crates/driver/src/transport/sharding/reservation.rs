@@ -134,6 +134,9 @@ impl EndpointShardPool {
         if self.is_closed() {
             return Err(self.closed_error());
         }
+        if self.is_handed_over() {
+            return Err(self.protocol_changed("HTTP/1.1"));
+        }
         diagnostics.record(RequestEventKind::Queued);
         let (sender, reserved) = oneshot::channel();
         let waiter = Waiter { reserved: sender, avoided };
@@ -188,7 +191,7 @@ impl EndpointShardPool {
     /// A stream of some shard, if there is one or a shard can be made.
     fn try_reserve(self: &Arc<Self>, wanted: Wanted) -> Option<Reservation> {
         loop {
-            if self.is_closed() {
+            if self.is_closed() || self.is_handed_over() {
                 return None;
             }
             let shards = self.shards().load();

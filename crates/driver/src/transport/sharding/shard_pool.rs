@@ -226,6 +226,12 @@ impl EndpointShardPool {
         self.context.factory.create(&self.endpoint, &self.context.client_config)
     }
 
+    /// Whether the endpoint turned out to speak HTTP/1.1. A pool of another kind takes over with the connection that
+    /// was made: to make one more here would be one too many.
+    pub(super) fn is_handed_over(&self) -> bool {
+        self.kind() == PoolKind::Sharded && self.http1_client.load().is_some()
+    }
+
     /// Keeps a connected HTTP/1.1 client for the pool that replaces this one.
     pub(super) fn keep_http1_client(&self, client: &Arc<dyn HttpClient>) {
         self.http1_client.store(Some(Arc::new(Arc::clone(client))));
