@@ -94,20 +94,18 @@ impl ClassifiedRequest {
         Self { now, region, topology, container, ..self }
     }
 
-    /// Whether answering takes long enough to keep a thread from other requests: evaluation, and pages of up to
-    /// 4 MiB.
+    /// Whether answering takes long enough to keep a thread from other requests: evaluation, also over metadata;
+    /// pages of up to 4 MiB; throughput, which may split a container many times.
     pub(crate) fn is_blocking_work(&self) -> bool {
-        let of_items = self.resource() == Some(ResourceType::Document);
+        let is_about = |kind| self.resource() == Some(kind);
         match self.operation {
-            Operation::Query
-            | Operation::QueryPlan
-            | Operation::ReadFeed
-            | Operation::ChangeFeed => of_items,
+            Operation::Query | Operation::QueryPlan => true,
+            Operation::ReadFeed | Operation::ChangeFeed => is_about(ResourceType::Document),
+            Operation::Replace => is_about(ResourceType::Offer),
             Operation::Create
             | Operation::Read
             | Operation::Batch
             | Operation::Upsert
-            | Operation::Replace
             | Operation::Patch
             | Operation::Delete
             | Operation::Other => false,

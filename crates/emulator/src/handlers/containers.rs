@@ -73,7 +73,7 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
     let by_throughput =
         own.map_or(1, |own| own.ceiling().div_ceil(THROUGHPUT_PER_PARTITION).max(1));
     let partitions = account.options.partitions.unwrap_or(by_throughput);
-    check_partitions(account, partitions)?;
+    check_partitions(account, partitions as usize)?;
     let container = account
         .catalog
         .create_container(database, definition, partitions, request.topology.replica_set())
@@ -84,14 +84,15 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
     Ok(reply(CosmosStatus::CREATED, &container).charged(charge::METADATA_WRITE))
 }
 
-fn check_partitions(account: &AccountState, more: u32) -> Result<()> {
+/// Refuses what would give the account more partitions than it may have.
+pub(super) fn check_partitions(account: &AccountState, more: usize) -> Result<()> {
     let present = account.catalog.partition_count();
-    if present + more as usize <= MAX_ACCOUNT_PARTITIONS {
+    if more == 0 || present.saturating_add(more) <= MAX_ACCOUNT_PARTITIONS {
         return Ok(());
     }
     let message = format!(
         "The account has {present} physical partitions and may have {MAX_ACCOUNT_PARTITIONS}: delete containers \
-         that are not needed, or create this one with less throughput."
+         that are not needed, or ask for less throughput."
     );
     Err(ServiceError::new(CosmosStatus::FORBIDDEN, message))
 }

@@ -6,14 +6,13 @@ use serde_json::Value;
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{CosmosStatus, ThroughputProperties};
 
-use super::metadata_feed;
+use super::{containers, metadata_feed};
 use crate::charge;
-use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
-use crate::store::Offer;
+use crate::store::{Container, Offer};
 
 const FEED: &str = "Offers";
 
@@ -48,21 +47,29 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
     let offer = addressed(account, request)?;
     metadata_feed::check_version(request, &offer.etag)?;
     let throughput = parse_content(&request.json()?)?;
+    let split = to_split(account, &offer, throughput)?;
     let replaced = account.catalog.replace_offer(&offer, throughput, request.now);
-    split_for(account, &replaced, request.now);
+    if let Some((container, partitions)) = split {
+        container.split_into_at_least(partitions, request.now);
+    }
     Ok(reply(&replaced).charged(charge::METADATA_WRITE))
 }
 
-/// Splits the ranges of a container whose throughput its partitions cannot carry. Unless the number of partitions
-/// was given: then it is what somebody tests with.
-fn split_for(account: &AccountState, offer: &Offer, now: Timestamp) {
-    if account.options.partitions.is_some() {
-        return;
-    }
-    if let Some(container) = account.catalog.container_by_rid(offer.resource_rid) {
-        let wanted = offer.throughput.ceiling().div_ceil(MOST_PER_PARTITION);
-        container.split_into_at_least(wanted as usize, now);
-    }
+/// The container whose partitions cannot carry its new throughput, and how many can. None where the number of
+/// partitions was given: then it is what somebody tests with.
+fn to_split(
+    account: &AccountState,
+    offer: &Offer,
+    throughput: ThroughputProperties,
+) -> Result<Option<(Arc<Container>, usize)>> {
+    let wanted = throughput.ceiling().div_ceil(MOST_PER_PARTITION) as usize;
+    let container = account.catalog.container_by_rid(offer.resource_rid);
+    let Some(container) = container.filter(|_| account.options.partitions.is_none()) else {
+        return Ok(None);
+    };
+    let more = wanted.saturating_sub(container.partitions().len());
+    containers::check_partitions(account, more)?;
+    Ok((more > 0).then_some((container, wanted)))
 }
 
 fn addressed(account: &AccountState, request: &ClassifiedRequest) -> Result<Arc<Offer>> {

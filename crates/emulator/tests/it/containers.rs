@@ -249,3 +249,28 @@ fn throughput_that_a_partition_cannot_carry_splits_its_range() {
     let read = fixture.send(Method::GET, "/dbs/db/colls/c/docs/1", &headers, Value::Null);
     assert_eq!(read.status, 200);
 }
+
+#[test]
+fn throughput_is_not_raised_beyond_the_partitions_of_an_account() {
+    let fixture = Fixture::new(|_| {});
+    fixture.send(Method::POST, "/dbs", &[], json!({ "id": "db" }));
+    let most = [("x-ms-offer-throughput", "1000000")];
+    // 167 partitions each: 149 of them leave room for 117 more.
+    for n in 0..149 {
+        let id = format!("c{n}");
+        assert_eq!(fixture.send(Method::POST, "/dbs/db/colls", &most, definition(&id)).status, 201);
+    }
+    let raised = |id: &str| {
+        let rid =
+            fixture.send(Method::POST, "/dbs/db/colls", &[], definition(id)).json()["_rid"].clone();
+        let query = json!({ "query": "SELECT * FROM o WHERE o.offerResourceId = @rid",
+            "parameters": [{ "name": "@rid", "value": rid }] });
+        let headers = [("x-ms-documentdb-isquery", "true")];
+        let found = fixture.send(Method::POST, "/offers", &headers, query).json();
+        let mut offer = found["Offers"][0].clone();
+        offer["content"]["offerThroughput"] = json!(1_000_000);
+        let path = format!("/offers/{}", offer["_rid"].as_str().unwrap());
+        fixture.send(Method::PUT, &path, &[], offer).status
+    };
+    assert_eq!(["first", "second"].map(raised), [200, 403]);
+}

@@ -3,6 +3,7 @@
 //! Nothing here owns a thread. Whoever needs a commit runs it, or has a pool run it: one at a time, and each
 //! takes everything that queued while the one before was at work.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -97,8 +98,12 @@ impl CommitQueue {
         if groups.is_empty() || self.failure().is_some() {
             return;
         }
+        let commit = |storage: &Storage| storage.commit(&groups).map_err(|error| error.to_string());
         let stored = match storage {
-            Some(storage) => storage.commit(&groups).map_err(|error| error.to_string()),
+            // A panic is a failed commit: all who wait for it would wait for ever otherwise. Unwind safety: after
+            // a failure the storage is not used again.
+            Some(storage) => catch_unwind(AssertUnwindSafe(|| commit(storage)))
+                .unwrap_or_else(|_| Err("the storage engine failed".to_owned())),
             None => Err("the account was closed".to_owned()),
         };
         match stored {

@@ -115,6 +115,7 @@ impl Storage {
             }
             error => unusable(error.to_string()),
         })?;
+        sync_directory(directory).map_err(|error| unusable(error.to_string()))?;
         Self { database }.checked(directory)
     }
 
@@ -193,6 +194,23 @@ impl fmt::Debug for Storage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Storage").finish_non_exhaustive()
     }
+}
+
+/// Makes the names of the file and of its directory durable: a sync of the file covers what is in it, and not every
+/// file system its name (`fsync(2)`).
+#[cfg(unix)]
+fn sync_directory(directory: &Path) -> std::io::Result<()> {
+    std::fs::File::open(directory)?.sync_all()?;
+    match directory.canonicalize()?.parent() {
+        Some(parent) => std::fs::File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+/// Elsewhere a directory cannot be opened as a file, and the system keeps names by itself.
+#[cfg(not(unix))]
+fn sync_directory(_: &Path) -> std::io::Result<()> {
+    Ok(())
 }
 
 fn store(table: &mut Table<'_>, mutation: &Mutation) -> Result<(), redb::Error> {
