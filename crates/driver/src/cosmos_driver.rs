@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use sidereal_protocol::ResourceLink;
+
+use crate::driver_core::{CoreParts, DriverCore};
 use crate::options::{
     AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
     RequestOptions, validate,
 };
-use crate::pipeline::{OperationPipeline, execute_operation_pipeline};
-use crate::routing::{AccountMetadataCache, LocationStateStore, RegionPreference};
+use crate::routing::{
+    AccountMetadataCache, ContainerMetadata, LocationStateStore, PartitionFailoverConfig,
+    RegionPreference, Stale,
+};
 use crate::runtime::{DriverError, Plane};
-use crate::session::SessionContainer;
-use crate::system::BackgroundTaskManager;
+use crate::system::{BackgroundTaskManager, Clock, TaskSpawner};
 use crate::transport::{
     AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint, TransportPipeline,
 };
@@ -39,16 +43,7 @@ use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 /// ```
 #[derive(Debug)]
 pub struct CosmosDriver {
-    /// Kept also so that connections and their care live as long as their driver.
-    runtime: Arc<CosmosDriverRuntime>,
-    options: OptionLayers,
-    locations: Arc<LocationStateStore>,
-    account: Arc<AccountMetadataCache>,
-    sessions: SessionContainer,
-    data: TransportPipeline,
-    metadata: Arc<TransportPipeline>,
-    /// Whether operations are traced.
-    is_traced: bool,
+    core: Arc<DriverCore>,
     /// What only this driver needs done; it ends with the driver.
     _tasks: BackgroundTaskManager,
 }
@@ -128,11 +123,12 @@ impl CosmosDriver {
         };
         let pools =
             vec![Arc::clone(&planes.data.transport), Arc::clone(&planes.metadata.transport)];
-        let (data, metadata) = (pipeline(planes.data), Arc::new(pipeline(planes.metadata)));
+        let (data, metadata) =
+            (Arc::new(pipeline(planes.data)), Arc::new(pipeline(planes.metadata)));
         let locations = Arc::new(LocationStateStore::new(
             endpoint,
             region_preference(&options),
-            options.partition_failover().endpoint_unavailable_duration(),
+            PartitionFailoverConfig::of(&options),
         ));
         let account = AccountMetadataCache::new(
             Arc::clone(&locations),
@@ -143,19 +139,18 @@ impl CosmosDriver {
             runtime.clock().clone(),
         );
         account.start(&tasks.spawner());
-        let is_traced = options.client_options().tracing_enabled();
-        let sessions = SessionContainer::default();
-        Ok(Self {
+        start_sweeping(&locations, &tasks.spawner());
+        let tasks_of_core = tasks.spawner();
+        let parts = CoreParts {
             runtime,
             options,
             locations,
             account,
-            sessions,
             data,
             metadata,
-            is_traced,
-            _tasks: tasks,
-        })
+            tasks: tasks_of_core,
+        };
+        Ok(Self { core: DriverCore::new(parts), _tasks: tasks })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and
@@ -171,27 +166,54 @@ impl CosmosDriver {
         operation: &CosmosOperation,
         options: &OperationOptions<'_>,
     ) -> Result<CosmosResponse, Error> {
-        // Metadata has its own connections: its long timeout must not hold up data, nor a burst of data
-        // keep the account from being read.
-        let transport = match operation.path().kind().is_metadata() {
-            true => &*self.metadata,
-            false => &self.data,
-        };
-        let pipeline = OperationPipeline {
-            transport,
-            locations: &self.locations,
-            account: &self.account,
-            sessions: &self.sessions,
-            options: &self.options,
-            request: &options.request,
-            availability: &options.availability,
-            write: &options.write,
-            is_traced: self.is_traced,
-            method: &options.method_options,
-            clock: self.runtime.clock(),
-        };
-        execute_operation_pipeline(operation, &pipeline).await
+        self.core.execute(operation, options).await
     }
+
+    /// What is known of a container: its identity, what it is partitioned by, its partition ranges. It is read
+    /// first if it is not known, and may be out of date if it is: see
+    /// [`refresh_container`](Self::refresh_container).
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's, or the container could not be read.
+    pub async fn container(
+        &self,
+        container: &ResourceLink,
+    ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
+        self.core.containers.resolved(&container.as_str().into()).await
+    }
+
+    /// Reads the partition ranges of a container anew, and says what is known then.
+    ///
+    /// # Errors
+    ///
+    /// As [`container`](Self::container).
+    pub async fn refresh_container(
+        &self,
+        container: &ResourceLink,
+    ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
+        let container: Arc<str> = container.as_str().into();
+        self.core.containers.refreshed(&container, Stale::Ranges).await;
+        self.core.containers.resolved(&container).await
+    }
+}
+
+/// Drops what is kept of partitions that nothing asks about any more, now and then.
+fn start_sweeping(locations: &Arc<LocationStateStore>, tasks: &TaskSpawner) {
+    let (weak, spawner) = (Arc::downgrade(locations), tasks.clone());
+    let interval = locations.config().failback_sweep_interval;
+    tasks.spawn("partition-sweep", async move {
+        loop {
+            tokio::select! {
+                biased; // The shutdown first: nothing is swept that is dropped.
+                () = spawner.shutdown_requested() => return,
+                () = tokio::time::sleep(interval) => {}
+            }
+            // Weak between sweeps: the task must not keep the store alive.
+            let Some(store) = weak.upgrade() else { return };
+            store.sweep(Clock::now());
+        }
+    });
 }
 
 fn region_preference(options: &OptionLayers) -> RegionPreference {

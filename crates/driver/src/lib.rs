@@ -30,9 +30,11 @@ extern crate self as sidereal_driver;
 
 mod cosmos_driver;
 pub mod diagnostics;
+mod driver_core;
 mod error;
 #[cfg(feature = "fault_injection")]
 pub mod fault_injection;
+mod hedging;
 mod operation;
 pub mod options;
 mod pipeline;
@@ -60,6 +62,7 @@ pub use cosmos_driver::{CosmosDriver, OperationOptions};
 pub use error::{Error, ErrorKind};
 pub use operation::{CosmosOperation, OperationTarget, Precondition};
 pub use response::CosmosResponse;
+pub use routing::ContainerMetadata;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, DriverError, RuntimeError};
 pub use sidereal_macros::CosmosOptions;
 

@@ -244,6 +244,9 @@ impl CosmosDriverRuntime {
             user_agent_suffix: None,
             tracing_enabled: None,
             cpu_refresh_interval: None,
+            slow_point_operation_threshold: None,
+            slow_operation_threshold: None,
+            request_charge_threshold: None,
             ..account.client_options.clone()
         };
         let is_shared = connecting == unset.client_options

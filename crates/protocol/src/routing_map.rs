@@ -98,9 +98,14 @@ impl RoutingMap {
 
     /// The range that serves an effective partition key.
     pub fn at(&self, key: &EffectivePartitionKey) -> &Arc<RoutedRange> {
+        &self.ranges[self.position(key)]
+    }
+
+    /// The position, among [`ranges`](Self::ranges), of the one that serves an effective partition key.
+    pub fn position(&self, key: &EffectivePartitionKey) -> usize {
         // The first range begins at the beginning, so at least one begins at or before any key.
         let after = self.ranges.partition_point(|range| range.range.min() <= key);
-        &self.ranges[after.saturating_sub(1)]
+        after.saturating_sub(1)
     }
 
     /// The ranges that serve any part of a range, in order.

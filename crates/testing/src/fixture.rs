@@ -210,6 +210,7 @@ impl Client {
             method: Method::GET,
             endpoint: endpoint(url),
             region: None,
+            partition_range: None,
             path: path.parse().unwrap(),
             headers: HeaderList::default(),
             body: Bytes::new(),

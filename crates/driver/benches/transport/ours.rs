@@ -81,6 +81,7 @@ impl Ours {
             method: self.shape.method(),
             endpoint: self.endpoint.clone(),
             region: None,
+            partition_range: None,
             path: self.path.clone(),
             headers: self.own.clone(),
             body: self.body.clone(),

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::{Decision, RequestDiagnostics};
 use crate::system::MachineHistory;
+use crate::transport::Endpoint;
 
 /// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
 /// then the first ones and the last one stay.
@@ -25,6 +26,7 @@ pub struct DiagnosticsContextBuilder {
     attempts: Attempts,
     left_out: LeftOut,
     machine: Option<Arc<MachineHistory>>,
+    warnings: Option<Arc<[String]>>,
 }
 
 /// Attempts that are no longer kept.
@@ -39,7 +41,7 @@ impl DiagnosticsContextBuilder {
     #[must_use]
     pub fn new(activity_id: Uuid, started: Instant) -> Self {
         let (attempts, left_out) = (Attempts::new(), LeftOut::default());
-        Self { activity_id, started, attempts, left_out, machine: None }
+        Self { activity_id, started, attempts, left_out, machine: None, warnings: None }
     }
 
     /// The id of the operation.
@@ -78,10 +80,18 @@ impl DiagnosticsContextBuilder {
         self.attempts.last_mut().expect("one was just added")
     }
 
-    /// Notes what was decided after the attempt that was added last.
-    pub fn decided(&mut self, decision: Decision) {
-        if let Some(last) = self.attempts.last_mut() {
+    /// Notes what was decided after the last attempt at an endpoint.
+    pub fn decided(&mut self, endpoint: &Endpoint, decision: Decision) {
+        // Not simply the last attempt: that may be the other leg of a race.
+        if let Some(last) = self.attempts.iter_mut().rfind(|it| it.endpoint == *endpoint) {
             last.decision = Some(decision);
+        }
+    }
+
+    /// Notes why an attempt was cancelled that is still under way.
+    pub fn left(&mut self, reason: &'static str) {
+        if let Some(last) = self.attempts.last_mut().filter(|last| last.elapsed().is_none()) {
+            last.decision = Some(Decision::Finish { reason });
         }
     }
 
@@ -96,11 +106,17 @@ impl DiagnosticsContextBuilder {
         // Stable: attempts that started in the same instant keep the order of their operation.
         self.attempts.sort_by_key(|attempt| attempt.started);
         self.machine = self.machine.take().or(other.machine);
+        self.warnings = self.warnings.take().or(other.warnings);
     }
 
     /// Notes how busy the machine was.
     pub fn observe_machine(&mut self, machine: Arc<MachineHistory>) {
         self.machine = Some(machine);
+    }
+
+    /// Notes what the application should know of the account and of its settings.
+    pub fn warn(&mut self, warnings: Arc<[String]>) {
+        self.warnings = Some(warnings);
     }
 
     /// Completes the history. There is no status if the operation failed before anything was attempted.
@@ -168,6 +184,12 @@ impl DiagnosticsContext {
     pub fn charge(&self) -> f64 {
         let kept = self.attempts().iter().filter_map(|attempt| attempt.charge).sum::<f64>();
         self.collected.left_out.charge + kept
+    }
+
+    /// What the application should know of the account and of its settings, beside this operation.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        self.collected.warnings.as_deref().unwrap_or_default()
     }
 
     /// How busy the machine was, if that was noted.

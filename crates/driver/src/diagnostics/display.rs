@@ -28,6 +28,7 @@ impl fmt::Display for DiagnosticsContext {
             let left_out = self.attempts_left_out();
             write!(formatter, "\n  {left_out} attempts before the last are left out")?;
         }
+        self.warnings().iter().try_for_each(|it| write!(formatter, "\n  warning: {it}"))?;
         match self.machine() {
             Some(machine) => write!(formatter, "\n  machine: {machine}"),
             None => Ok(()),
@@ -62,6 +63,9 @@ fn target(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> f
         Some(region) => write!(formatter, "{region} ({})", attempt.endpoint)?,
         None => write!(formatter, "{}", attempt.endpoint)?,
     }
+    if let Some(range) = &attempt.partition_range {
+        write!(formatter, ", range {range}")?;
+    }
     if let Some(shard) = attempt.shard {
         write!(formatter, ", shard {shard}")?;
     }
@@ -78,6 +82,9 @@ fn outcome(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> 
     }
     if let Some(charge) = attempt.charge {
         write!(formatter, ", {charge:.2} RU")?;
+    }
+    if let Some(lsn) = attempt.session.lsn {
+        write!(formatter, ", LSN {lsn}")?;
     }
     if let Some(failure) = &attempt.failure {
         write!(formatter, ", {failure} ({})", attempt.request_sent)?;

@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use serde::{Serialize, Serializer};
-use sidereal_protocol::{CosmosStatus, RegionName};
+use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 
 use super::{Decision, DiagnosticsContext, RequestDiagnostics, RetryTarget};
+use crate::session::LogSequenceNumber;
 use crate::system::MachineReading;
 use crate::transport::{HttpProtocol, RequestSentStatus};
 
@@ -31,6 +32,7 @@ impl Serialize for DiagnosticsContext {
                 .map(|attempt| AttemptDocument::of(attempt, self.started()))
                 .collect(),
             attempts_left_out: self.attempts_left_out(),
+            warnings: self.warnings(),
             machine: readings
                 .map(|all| all.map(|one| ReadingDocument::of(one, self.ended())).collect()),
         };
@@ -51,6 +53,7 @@ struct ContextDocument<'a> {
     charge: f64,
     attempts: Vec<AttemptDocument<'a>>,
     attempts_left_out: usize,
+    warnings: &'a [String],
     machine: Option<Vec<ReadingDocument>>,
 }
 
@@ -72,11 +75,14 @@ struct AttemptDocument<'a> {
     execution_context: &'static str,
     region: Option<&'a str>,
     endpoint: &'a str,
+    partition_range: Option<&'a str>,
     shard: Option<u64>,
     protocol: Option<&'static str>,
     request_sent: &'static str,
     status: Option<StatusDocument>,
     charge: Option<f64>,
+    lsn: Option<i64>,
+    global_committed_lsn: Option<i64>,
     started_after_ms: f64,
     queued_ms: f64,
     connecting_ms: f64,
@@ -96,11 +102,17 @@ impl<'a> AttemptDocument<'a> {
             execution_context: attempt.execution_context.as_str(),
             region: attempt.region.as_ref().map(RegionName::as_str),
             endpoint: attempt.endpoint.as_str(),
+            partition_range: attempt.partition_range.as_ref().map(PartitionKeyRangeId::as_str),
             shard: attempt.shard,
             protocol: attempt.protocol.map(HttpProtocol::as_str),
             request_sent: name_of(attempt.request_sent),
             status: attempt.status.map(StatusDocument::from),
             charge: attempt.charge,
+            lsn: attempt.session.lsn.map(LogSequenceNumber::value),
+            global_committed_lsn: attempt
+                .session
+                .global_committed_lsn
+                .map(LogSequenceNumber::value),
             started_after_ms: milliseconds(started_after),
             queued_ms: milliseconds(attempt.queued()),
             connecting_ms: milliseconds(attempt.connecting()),

@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::{CosmosStatus, RegionName};
+use sidereal_protocol::headers::{ResponseHeaders, names};
+use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 use smallvec::SmallVec;
 
 use super::failure::failure_text;
 use crate::retry::Decision;
+use crate::session::SessionState;
 use crate::system::Clock;
 use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
@@ -25,6 +27,8 @@ pub struct RequestDiagnostics {
     pub region: Option<RegionName>,
     /// The endpoint.
     pub endpoint: Endpoint,
+    /// The partition range it was about, where it was about one: as it was resolved, or as the service told.
+    pub partition_range: Option<PartitionKeyRangeId>,
     /// When it started.
     pub started: Instant,
     /// The number of the connection among those of the endpoint.
@@ -39,6 +43,8 @@ pub struct RequestDiagnostics {
     pub charge: Option<f64>,
     /// The time the service says it took.
     pub server_duration: Option<Duration>,
+    /// How far the replica was that answered.
+    pub session: SessionState,
     /// What happened when, in order.
     pub events: SmallVec<[RequestEvent; 4]>,
     /// Why there is no response.
@@ -60,6 +66,7 @@ impl RequestDiagnostics {
             execution_context,
             region,
             endpoint,
+            partition_range: None,
             started,
             shard: None,
             protocol: None,
@@ -67,6 +74,7 @@ impl RequestDiagnostics {
             status: None,
             charge: None,
             server_duration: None,
+            session: SessionState::default(),
             events: SmallVec::new(),
             failure: None,
             decision: None,
@@ -96,6 +104,21 @@ impl RequestDiagnostics {
     /// [`sent`](Self::sent) may say this.
     pub fn not_sent_yet(&mut self) {
         self.request_sent = RequestSentStatus::NotSent;
+    }
+
+    /// Notes what the head of the response says.
+    pub fn answered(&mut self, response: &ResponseHeaders<'_>, status: CosmosStatus) {
+        self.status = Some(status);
+        self.charge = response.request_charge();
+        self.server_duration = response.request_duration();
+        self.session = SessionState::of(response);
+        // The service's word on the range counts: ours may be from before a split. Where they agree, as they
+        // usually do, nothing is copied.
+        if let Some(told) = response.text(&names::PARTITION_KEY_RANGE_ID)
+            && self.partition_range.as_ref().is_none_or(|known| known.as_str() != told)
+        {
+            self.partition_range = told.parse().ok();
+        }
     }
 
     /// Notes that it ended without a response, why, and whether it may have been carried out.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use http::HeaderValue;
 use serde_json::{Value, json};
+use sidereal_protocol::headers::{ResponseHeaders, names};
 use sidereal_protocol::{CosmosStatus, RegionName};
 use uuid::Uuid;
 
@@ -143,11 +144,14 @@ fn machines_get_every_fact_under_a_stable_name() {
             "execution_context": "initial",
             "region": "East US",
             "endpoint": "https://contoso-eastus.documents.azure.com:443",
+            "partition_range": null,
             "shard": null,
             "protocol": null,
             "request_sent": "not_sent",
             "status": { "code": 503, "sub_status": 20003, "name": "TransportGenerated503" },
             "charge": null,
+            "lsn": null,
+            "global_committed_lsn": null,
             "started_after_ms": 1.0,
             "queued_ms": 2.0,
             "connecting_ms": 3.0,
@@ -245,12 +249,38 @@ fn of_very_many_attempts_the_first_and_the_last_are_kept_and_all_are_charged() {
 }
 
 #[test]
+fn a_response_tells_its_range_and_how_far_its_replica_is() {
+    let start = Instant::now();
+    let mut attempt = answered(CosmosStatus::OK, 1.0, start);
+    attempt.partition_range = Some(0.into());
+    let headers = http::HeaderMap::from_iter([
+        (names::LSN, HeaderValue::from_static("12")),
+        (names::GLOBAL_COMMITTED_LSN, HeaderValue::from_static("9")),
+        (names::PARTITION_KEY_RANGE_ID, HeaderValue::from_static("3")),
+    ]);
+    attempt.answered(&ResponseHeaders::new(&headers), CosmosStatus::OK);
+    let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
+    builder.push(attempt);
+    builder.warn(["mind the gap".to_owned()].into());
+    let context = builder.complete(CosmosStatus::OK, start);
+    let document: Value = serde_json::from_str(&context.to_json()).unwrap();
+    let told = &document["attempts"][0];
+    assert_eq!((&told["lsn"], &told["global_committed_lsn"]), (&json!(12), &json!(9)));
+    assert_eq!(told["partition_range"], "3", "the service's word counts");
+    assert_eq!(document["warnings"], json!(["mind the gap"]));
+    let text = context.to_string();
+    assert!(text.contains(", range 3") && text.contains("LSN 12"), "{text}");
+    assert!(text.ends_with("\n  warning: mind the gap"), "{text}");
+}
+
+#[test]
 fn a_decision_can_follow_its_attempt() {
     let start = Instant::now();
     let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
     builder.push(answered(CosmosStatus::OK, 1.0, start));
     let decision = Decision::Finish { reason: "it succeeded" };
-    builder.decided(decision);
+    let endpoint = builder.attempts()[0].endpoint.clone();
+    builder.decided(&endpoint, decision);
     assert_eq!(builder.attempts()[0].decision, Some(decision));
 }
 

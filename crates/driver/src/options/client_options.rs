@@ -58,6 +58,18 @@ pub struct ClientOptions {
     /// How often the load of the processors and the memory is read.
     #[option(env = "AZURE_COSMOS_CPU_REFRESH_INTERVAL_MS", default = Duration::from_secs(5))]
     pub cpu_refresh_interval: Option<Duration>,
+
+    /// An operation on one item that takes this long is logged as slow, with its diagnostics.
+    #[option(env = "AZURE_COSMOS_SLOW_POINT_OPERATION_THRESHOLD_MS", default = Duration::from_secs(1))]
+    pub slow_point_operation_threshold: Option<Duration>,
+
+    /// Any other operation that takes this long is logged as slow, with its diagnostics.
+    #[option(env = "AZURE_COSMOS_SLOW_OPERATION_THRESHOLD_MS", default = Duration::from_secs(3))]
+    pub slow_operation_threshold: Option<Duration>,
+
+    /// An operation that costs this many request units is logged as expensive, with its diagnostics.
+    #[option(env = "AZURE_COSMOS_REQUEST_CHARGE_THRESHOLD", default = 1_000)]
+    pub request_charge_threshold: Option<u32>,
 }
 
 /// What one call asks for beside its request: an end, a name, a way to stop it.

@@ -59,6 +59,7 @@ fn check_durations(layers: &OptionLayers, problems: &mut Vec<String>) {
         ("http2_keep_alive_interval", client.http2_keep_alive_interval()),
         ("http2_keep_alive_timeout", client.http2_keep_alive_timeout()),
         ("cpu_refresh_interval", client.cpu_refresh_interval()),
+        ("failback_sweep_interval", layers.partition_failover().failback_sweep_interval()),
         ("health_check_interval", layers.sharding().health_check_interval()),
     ];
     for (name, duration) in durations {

@@ -1,12 +1,19 @@
 //! One operation, from what was asked to what is answered.
 //!
-//! The loop is in `operation_pipeline.rs`; what it sends is built by `request.rs` and what it makes of the
-//! outcome is decided by `retry_evaluation.rs`, both pure.
+//! The loop is in `operation_pipeline.rs`. Where an attempt goes is asked in `attempt.rs`, which also races it
+//! against a hedge; what it sends is built by `request.rs`; what its outcome means is decided by
+//! `retry_evaluation.rs`, and told to whom it concerns by `settlement.rs`. `request.rs` and
+//! `retry_evaluation.rs` are pure.
 
+mod attempt;
+mod observation;
 mod operation_pipeline;
 mod request;
 mod retry_evaluation;
+mod settlement;
 
+use attempt::{Raced, Run, earlier};
+pub(crate) use observation::SlowOperationThresholds;
 pub(crate) use operation_pipeline::{OperationPipeline, execute_operation_pipeline};
 use request::{AttemptTerms, build_transport_request};
 use retry_evaluation::{

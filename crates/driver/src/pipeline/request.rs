@@ -6,7 +6,9 @@ use std::time::Instant;
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
 use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{OperationType, ReadConsistencyStrategy, ResourceType};
+use sidereal_protocol::{
+    OperationType, PartitionKeyRangeId, ReadConsistencyStrategy, ResourceType,
+};
 use uuid::Uuid;
 
 use crate::diagnostics::ExecutionContext;
@@ -43,6 +45,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
     /// The token of the driver's own session, where the request is to carry it.
     pub(crate) session: Option<HeaderValue>,
+    /// The partition range that it is about, where that is known.
+    pub(crate) partition_range: Option<PartitionKeyRangeId>,
     /// What is left of the operation's retry budgets.
     pub(crate) budgets: Budgets,
 }
@@ -54,7 +58,7 @@ pub(crate) struct AttemptTerms<'a> {
 /// The operation's path or partition key cannot be sent.
 pub(crate) fn build_transport_request(
     operation: &CosmosOperation,
-    routing: CosmosEndpoint,
+    routed_to: &CosmosEndpoint,
     terms: &AttemptTerms<'_>,
 ) -> Result<TransportRequest, Error> {
     check_path(operation)?;
@@ -65,8 +69,9 @@ pub(crate) fn build_transport_request(
     };
     Ok(TransportRequest {
         method: operation.operation_type().method(),
-        endpoint: routing.endpoint,
-        region: routing.region,
+        endpoint: routed_to.endpoint.clone(),
+        region: routed_to.region.clone(),
+        partition_range: terms.partition_range.clone(),
         path: encoded.path()?,
         headers: headers(operation, terms)?,
         body: operation.body().clone(),
@@ -261,6 +266,7 @@ mod tests {
         let routing = CosmosEndpoint {
             endpoint: "https://contoso-westus.documents.azure.com/".parse().unwrap(),
             region: Some(RegionName::from("West US")),
+            slot: 1,
         };
         let terms = AttemptTerms {
             options: &layers.request(call),
@@ -271,9 +277,10 @@ mod tests {
             is_multi_write: false,
             strategy: layers.request(call).read_consistency_strategy(),
             session: None,
+            partition_range: None,
             budgets: Budgets::new(&layers.availability(&unset)),
         };
-        let request = build_transport_request(operation, routing.clone(), &terms).unwrap();
+        let request = build_transport_request(operation, &routing, &terms).unwrap();
         assert_eq!((&request.endpoint, &request.region), (&routing.endpoint, &routing.region));
         assert_eq!(request.deadline, terms.deadline);
         request
@@ -360,6 +367,7 @@ mod tests {
             is_multi_write: false,
             strategy: None,
             session: None,
+            partition_range: None,
             budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
         headers(operation, &terms).unwrap()
@@ -414,6 +422,7 @@ mod tests {
                 is_multi_write,
                 strategy: None,
                 session: None,
+                partition_range: None,
                 budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
             };
             headers(operation, &terms).unwrap().contains_key(names::ALLOW_TENTATIVE_WRITES)

@@ -1,14 +1,16 @@
 //! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
 
+use std::sync::Arc;
 use std::time::Instant;
 
+use super::Raced;
 use crate::diagnostics::{Decision, RetryTarget};
 use crate::retry::{
     Budget, Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry,
     row_of,
 };
-use crate::routing::{FailedEndpoints, LocationEffect, LocationEffects};
-use crate::transport::{Endpoint, HttpError, TransportOutcome, TransportResponse, TransportResult};
+use crate::routing::{Attempted, FailedEndpoints, LocationEffect, LocationEffects, Partition};
+use crate::transport::{HttpError, TransportOutcome, TransportResponse, TransportResult};
 use crate::{CosmosOperation, Error, ErrorKind};
 
 /// What an operation has been through so far.
@@ -20,6 +22,8 @@ pub(crate) struct OperationRetryState {
     pub(crate) was_ambiguous: bool,
     /// Endpoints that it has failed on: not tried again while another is left.
     pub(crate) failed_endpoints: FailedEndpoints,
+    /// The partition it is about, once that is known: from the container, or from a response.
+    pub(crate) partition: Option<Arc<Partition>>,
     /// Where the last decision wants the next attempt.
     pub(crate) target: RetryTarget,
     /// Whether there is another endpoint to try.
@@ -38,6 +42,7 @@ impl OperationRetryState {
             budgets,
             was_ambiguous: false,
             failed_endpoints: FailedEndpoints::new(),
+            partition: None,
             target: RetryTarget::NextPreferred,
             elsewhere: Elsewhere { is_left: false },
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
@@ -59,14 +64,19 @@ impl OperationRetryState {
     }
 
     /// Charges a retry after an attempt at an endpoint, and notes where it goes.
-    pub(crate) fn advance(&mut self, verdict: &Verdict, endpoint: &Endpoint, now: Instant) {
+    pub(crate) fn advance(&mut self, verdict: &Verdict, raced: &Raced, now: Instant) {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
         // What the endpoint is not to blame for can be tried there again.
         let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
-        if is_to_blame && !self.failed_endpoints.contains(endpoint) {
-            self.failed_endpoints.push(endpoint.clone());
+        let other = raced.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);
+        // The one that counts last: with nowhere else to go, it is the one that is tried again.
+        let failed = other.into_iter().chain([&raced.endpoint]).filter(|_| is_to_blame);
+        for endpoint in failed.map(|it| &it.endpoint) {
+            if !self.failed_endpoints.contains(endpoint) {
+                self.failed_endpoints.push(endpoint.clone());
+            }
         }
         if let Decision::RetryElsewhere { target, .. } = verdict.decision {
             self.target = target;
@@ -85,7 +95,7 @@ pub(crate) struct Evaluation {
 #[must_use]
 pub(crate) fn evaluate_transport_result(
     operation: &CosmosOperation,
-    endpoint: &Endpoint,
+    attempted: &Attempted<'_>,
     outcome: &TransportOutcome,
     state: &OperationRetryState,
     circumstances: &Circumstances,
@@ -100,8 +110,7 @@ pub(crate) fn evaluate_transport_result(
         circumstances,
     );
     let effects = row_of(&question).effects.iter();
-    let effects =
-        effects.map(|effect| LocationEffect::at(endpoint, *effect, !kind.is_write())).collect();
+    let effects = effects.map(|effect| LocationEffect::of(*effect, attempted)).collect();
     Evaluation { verdict, effects }
 }
 

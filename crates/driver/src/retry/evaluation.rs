@@ -27,7 +27,7 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(super) const fn finish(reason: &'static str) -> Self {
+    pub(crate) const fn finish(reason: &'static str) -> Self {
         Self { decision: Decision::Finish { reason }, charged: None }
     }
 

@@ -4,6 +4,7 @@
 //! current picture.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidereal_protocol::{AccountLocation, AccountProperties, ConsistencyLevel, RegionName};
@@ -16,6 +17,8 @@ use crate::transport::Endpoint;
 pub(crate) struct CosmosEndpoint {
     pub(crate) endpoint: Endpoint,
     pub(crate) region: Option<RegionName>,
+    /// Its number among those of the account, for statistics; the same for as long as it belongs to it.
+    pub(crate) slot: usize,
 }
 
 /// The endpoints of an account at a moment.
@@ -32,9 +35,15 @@ pub(crate) struct AccountEndpointState {
     /// The global endpoint: where the account is read, and all there is until it has been.
     default_endpoint: CosmosEndpoint,
     is_known: bool,
+    /// Whether the account wants no hedges; as it last said.
+    is_hedging_disabled: bool,
+    /// Endpoints of the second gateway: kept, not used.
+    thin_client_endpoints: usize,
+    /// What the application should know of the account and of its settings.
+    warnings: Option<Arc<[String]>>,
 }
 
-/// Why an endpoint is avoided, and until when.
+/// Why an endpoint is avoided, and until when it is so at least: then a probe decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unavailability {
     pub(crate) reason: UnavailableReason,
@@ -66,7 +75,7 @@ impl RegionPreference {
 impl AccountEndpointState {
     /// An account of which nothing is known but its global endpoint.
     pub(crate) fn unknown(default_endpoint: Endpoint) -> Self {
-        let default_endpoint = CosmosEndpoint { endpoint: default_endpoint, region: None };
+        let default_endpoint = CosmosEndpoint { endpoint: default_endpoint, region: None, slot: 0 };
         Self {
             preferred_read_endpoints: vec![default_endpoint.clone()],
             preferred_write_endpoints: vec![default_endpoint.clone()],
@@ -76,6 +85,9 @@ impl AccountEndpointState {
             default_consistency: ConsistencyLevel::Session,
             default_endpoint,
             is_known: false,
+            is_hedging_disabled: false,
+            thin_client_endpoints: 0,
+            warnings: None,
         }
     }
 
@@ -92,6 +104,21 @@ impl AccountEndpointState {
     /// The consistency of reads that ask for nothing else.
     pub(crate) fn default_consistency(&self) -> ConsistencyLevel {
         self.default_consistency
+    }
+
+    /// Whether the account wants no hedges.
+    pub(crate) fn is_hedging_disabled(&self) -> bool {
+        self.is_hedging_disabled
+    }
+
+    /// How many endpoints of the second gateway the account has.
+    pub(crate) fn thin_client_endpoints(&self) -> usize {
+        self.thin_client_endpoints
+    }
+
+    /// What the application should know of the account and of its settings.
+    pub(crate) fn warnings(&self) -> Option<&Arc<[String]>> {
+        self.warnings.as_ref()
     }
 
     pub(crate) fn default_endpoint(&self) -> &CosmosEndpoint {
@@ -115,9 +142,30 @@ impl AccountEndpointState {
     pub(crate) fn is_available(&self, endpoint: &Endpoint, is_write: bool, now: Instant) -> bool {
         self.unavailable_endpoints.get(endpoint).is_none_or(|it| {
             // A region that refuses writes serves reads as before.
-            let concerns = is_write || it.reason != UnavailableReason::WriteForbidden;
-            !concerns || it.until.is_some_and(|until| until <= now)
+            let concerns = is_write || !it.is_about_writes();
+            !concerns || (it.is_about_writes() && it.is_over(now))
         })
+    }
+
+    /// Endpoints that have been avoided for long enough to be probed.
+    pub(crate) fn due_for_probe(&self, now: Instant) -> impl Iterator<Item = &CosmosEndpoint> {
+        let is_due = move |it: &&CosmosEndpoint| {
+            let mark = self.unavailable_endpoints.get(&it.endpoint);
+            mark.is_some_and(|mark| !mark.is_about_writes() && mark.is_over(now))
+        };
+        // Every endpoint that accepts writes serves reads too, so each is named once.
+        self.read_endpoints().iter().filter(is_due)
+    }
+}
+
+impl Unavailability {
+    /// Only a write can tell whether writes are accepted again, so such a mark ends with its time.
+    fn is_about_writes(&self) -> bool {
+        self.reason == UnavailableReason::WriteForbidden
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.until.is_some_and(|until| until <= now)
     }
 }
 
@@ -127,9 +175,14 @@ pub(crate) fn build_account_endpoint_state(
     properties: &AccountProperties,
     preference: &RegionPreference,
 ) -> AccountEndpointState {
-    let endpoints = |locations: &[AccountLocation]| {
-        let known = locations.iter().filter_map(|location| endpoint_of(previous, location));
-        let mut endpoints: Vec<CosmosEndpoint> = known.collect();
+    let mut all: Vec<CosmosEndpoint> = Vec::new();
+    let mut endpoints = |locations: &[AccountLocation]| {
+        let mut endpoints: Vec<CosmosEndpoint> = Vec::new();
+        for location in locations {
+            if let Some(endpoint) = endpoint_of(previous, &mut all, location) {
+                endpoints.push(endpoint);
+            }
+        }
         if endpoints.is_empty() {
             endpoints.push(previous.default_endpoint.clone());
         }
@@ -156,13 +209,43 @@ pub(crate) fn build_account_endpoint_state(
         default_consistency: properties.default_consistency(),
         default_endpoint: previous.default_endpoint.clone(),
         is_known: true,
+        // An account that does not say means what it last said.
+        is_hedging_disabled: properties
+            .disable_cross_regional_hedging
+            .unwrap_or(previous.is_hedging_disabled),
+        thin_client_endpoints: properties.thin_client_readable_locations.len(),
+        warnings: warnings(properties, preference),
     }
+}
+
+/// Regions that the settings name and the account has not: a name misspelt, or a region removed.
+fn warnings(
+    properties: &AccountProperties,
+    preference: &RegionPreference,
+) -> Option<Arc<[String]>> {
+    let is_missing = |region: &&RegionName| {
+        properties.readable_locations.iter().all(|location| location.name != **region)
+    };
+    let names: Vec<&str> =
+        properties.readable_locations.iter().map(|location| location.name.as_str()).collect();
+    let names = names.join(", ");
+    let named = preference.preferred.iter().map(|region| ("preferred region", region));
+    let own = preference.application_region.iter().map(|region| ("application's region", region));
+    let warnings: Vec<String> = named
+        .chain(own)
+        .filter(|(_, region)| is_missing(region))
+        .map(|(what, region)| format!("the {what} {region} is not one of the account's: {names}"))
+        .collect();
+    (!warnings.is_empty()).then(|| warnings.into())
 }
 
 /// The endpoint of a location, the same value as before where it was known: comparing it then costs a
 /// pointer. One that cannot be understood is left out, for the others still serve.
+///
+/// `all` are the endpoints of the state that is being built.
 fn endpoint_of(
     previous: &AccountEndpointState,
+    all: &mut Vec<CosmosEndpoint>,
     location: &AccountLocation,
 ) -> Option<CosmosEndpoint> {
     let endpoint: Endpoint = match location.database_account_endpoint.parse() {
@@ -172,10 +255,19 @@ fn endpoint_of(
             return None;
         }
     };
-    let known = previous.read_endpoints().iter().chain(previous.write_endpoints());
-    let endpoint =
-        known.map(|it| &it.endpoint).find(|it| **it == endpoint).cloned().unwrap_or(endpoint);
-    Some(CosmosEndpoint { endpoint, region: Some(location.name.clone()) })
+    let before = || previous.read_endpoints().iter().chain(previous.write_endpoints());
+    let known = all.iter().chain(before()).find(|it| it.endpoint == endpoint).cloned();
+    let found = known.unwrap_or_else(|| {
+        let is_taken = |slot: &usize| all.iter().chain(before()).any(|it| it.slot == *slot);
+        // The lowest number that is free; the global endpoint has the first.
+        let slot = (1..).find(|slot| !is_taken(slot)).unwrap_or_default();
+        CosmosEndpoint { endpoint, region: None, slot }
+    });
+    let found = CosmosEndpoint { region: Some(location.name.clone()), ..found };
+    if !all.contains(&found) {
+        all.push(found.clone());
+    }
+    Some(found)
 }
 
 /// The state with an endpoint avoided for a while.
@@ -192,13 +284,23 @@ pub(crate) fn mark_endpoint_unavailable(
     state
 }
 
-/// The state without marks that have expired.
+/// The state with an endpoint that serves again.
+pub(crate) fn mark_endpoint_available(
+    state: &AccountEndpointState,
+    endpoint: &Endpoint,
+) -> AccountEndpointState {
+    let mut state = state.clone();
+    state.unavailable_endpoints.remove(endpoint);
+    state
+}
+
+/// The state without marks that end with their time. The others end with a probe.
 pub(crate) fn expire_unavailable_endpoints(
     state: &AccountEndpointState,
     now: Instant,
 ) -> AccountEndpointState {
     let mut state = state.clone();
-    state.unavailable_endpoints.retain(|_, mark| mark.until.is_none_or(|until| until > now));
+    state.unavailable_endpoints.retain(|_, mark| !(mark.is_about_writes() && mark.is_over(now)));
     state
 }
 

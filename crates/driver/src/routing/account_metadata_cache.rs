@@ -6,8 +6,9 @@
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use http::Method;
 use http::uri::PathAndQuery;
+use http::{HeaderValue, Method};
+use sidereal_protocol::headers::names;
 use sidereal_protocol::{AccountProperties, ResourceType};
 use tokio::sync::{Notify, watch};
 
@@ -64,12 +65,7 @@ impl AccountMetadataCache {
         options: &OptionLayers,
         clock: Clock,
     ) -> Arc<Self> {
-        let unset = AvailabilityOptions::default();
-        let budgets = Budgets {
-            // Another endpoint, not another connection: operations wait.
-            connection: Retries::of(0),
-            ..Budgets::new(&options.availability(&unset))
-        };
+        let budgets = budgets_of(options);
         let (wanted, reads) = (Notify::new(), watch::Sender::default());
         let cache =
             Self { store, transport, pools, custom_endpoints, budgets, clock, wanted, reads };
@@ -151,35 +147,53 @@ impl AccountMetadataCache {
     }
 
     async fn read_at(&self, endpoint: &Endpoint) -> Option<AccountProperties> {
-        let started = Clock::now();
-        let activity_id = self.clock.new_id();
-        let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
-        let request = TransportRequest {
-            method: Method::GET,
-            endpoint: endpoint.clone(),
-            region: None,
-            path: PathAndQuery::from_static("/"),
-            headers: HeaderList::default(),
-            body: bytes::Bytes::new(),
-            auth_context: AuthorizationContext {
-                resource_type: ResourceType::DatabaseAccount,
-                signed_link: "".into(),
-            },
-            activity_id,
-            execution_context: ExecutionContext::Initial,
-            kind: RequestKind::Read,
-            deadline: Some(started + READ_TIMEOUT),
-            slow_after: None,
-            budgets: self.budgets,
-        };
-        let result = self.transport.execute(&request, &mut diagnostics).await;
-        match result.outcome {
+        match read_account(&self.transport, endpoint, self.budgets, &self.clock).await {
             TransportOutcome::Success(response) => serde_json::from_slice(&response.body)
                 .inspect_err(|error| tracing::warn!(%error, "the account's answer is not readable"))
                 .ok(),
             _ => None,
         }
     }
+}
+
+/// The retry budgets of a read of the account: another endpoint, not another connection, for operations wait.
+pub(super) fn budgets_of(options: &OptionLayers) -> Budgets {
+    let unset = AvailabilityOptions::default();
+    Budgets { connection: Retries::of(0), ..Budgets::new(&options.availability(&unset)) }
+}
+
+/// Reads the account at an endpoint.
+pub(super) async fn read_account(
+    transport: &TransportPipeline,
+    endpoint: &Endpoint,
+    budgets: Budgets,
+    clock: &Clock,
+) -> TransportOutcome {
+    let (started, activity_id) = (Clock::now(), clock.new_id());
+    let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
+    let mut headers = HeaderList::default();
+    // Without it the account does not tell where its second gateway is.
+    headers.insert(names::USE_THIN_CLIENT, HeaderValue::from_static("true"));
+    let request = TransportRequest {
+        method: Method::GET,
+        endpoint: endpoint.clone(),
+        region: None,
+        partition_range: None,
+        path: PathAndQuery::from_static("/"),
+        headers,
+        body: bytes::Bytes::new(),
+        auth_context: AuthorizationContext {
+            resource_type: ResourceType::DatabaseAccount,
+            signed_link: "".into(),
+        },
+        activity_id,
+        execution_context: ExecutionContext::Initial,
+        kind: RequestKind::Read,
+        deadline: Some(started + READ_TIMEOUT),
+        slow_after: None,
+        budgets,
+    };
+    transport.execute(&request, &mut diagnostics).await.outcome
 }
 
 /// Tells those who wait that nobody reads any more, however the task ended.

@@ -1,33 +1,39 @@
 //! What the outcome of an attempt says of the account, as values.
 
+use std::sync::Arc;
+
 use smallvec::SmallVec;
 
+use super::{CosmosEndpoint, Partition, Traffic};
 use crate::retry::{Effect, UnavailableReason};
-use crate::transport::Endpoint;
 
 /// The effects of one outcome; inline, for a failing region must not cost allocations too.
 pub(crate) type LocationEffects = SmallVec<[LocationEffect; 3]>;
 
 /// What changes in the shared picture of the account.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum LocationEffect {
     /// Its properties are out of date.
     RefreshAccountProperties,
     /// An endpoint does not serve.
     MarkEndpointUnavailable {
         /// Which.
-        endpoint: Endpoint,
+        endpoint: CosmosEndpoint,
         /// Why.
         reason: UnavailableReason,
-        /// Whether a read showed it.
-        is_read: bool,
+        /// What showed it.
+        traffic: Traffic,
     },
-    /// The operation's partition does not serve at an endpoint.
+    /// A partition does not serve at an endpoint.
     MarkPartitionUnavailable {
+        /// Which, where it is known.
+        partition: Option<Arc<Partition>>,
         /// Where.
-        endpoint: Endpoint,
-        /// Whether a read showed it.
-        is_read: bool,
+        endpoint: CosmosEndpoint,
+        /// What showed it.
+        traffic: Traffic,
+        /// Whether it was a probe.
+        is_probe: bool,
     },
     /// The container's partition ranges are out of date.
     RefreshPartitionRanges,
@@ -35,17 +41,34 @@ pub(crate) enum LocationEffect {
     RefreshContainer,
 }
 
+/// The attempt that had an outcome.
+#[derive(Clone, Debug)]
+pub(crate) struct Attempted<'a> {
+    /// Where it was made.
+    pub(crate) endpoint: &'a CosmosEndpoint,
+    /// The partition it was about, if that is known.
+    pub(crate) partition: Option<&'a Arc<Partition>>,
+    /// What it was.
+    pub(crate) traffic: Traffic,
+    /// Whether it was a probe.
+    pub(crate) is_probe: bool,
+}
+
 impl LocationEffect {
-    /// What an effect of the matrix means at an endpoint.
-    pub(crate) fn at(endpoint: &Endpoint, effect: Effect, is_read: bool) -> Self {
+    /// What an effect of the matrix means after an attempt.
+    pub(crate) fn of(effect: Effect, attempted: &Attempted<'_>) -> Self {
+        let (endpoint, traffic) = (attempted.endpoint, attempted.traffic);
         match effect {
             Effect::RefreshAccount => Self::RefreshAccountProperties,
             Effect::MarkEndpoint(reason) => {
-                Self::MarkEndpointUnavailable { endpoint: endpoint.clone(), reason, is_read }
+                Self::MarkEndpointUnavailable { endpoint: endpoint.clone(), reason, traffic }
             }
-            Effect::MarkPartition => {
-                Self::MarkPartitionUnavailable { endpoint: endpoint.clone(), is_read }
-            }
+            Effect::MarkPartition => Self::MarkPartitionUnavailable {
+                partition: attempted.partition.cloned(),
+                endpoint: endpoint.clone(),
+                traffic,
+                is_probe: attempted.is_probe,
+            },
             Effect::RefreshRanges => Self::RefreshPartitionRanges,
             Effect::RefreshContainer => Self::RefreshContainer,
         }

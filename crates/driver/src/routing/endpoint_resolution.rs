@@ -7,20 +7,27 @@ use std::time::Instant;
 use sidereal_protocol::RegionName;
 use smallvec::SmallVec;
 
-use super::{AccountEndpointState, CosmosEndpoint};
+use super::{
+    AccountEndpointState, CosmosEndpoint, LocationSnapshot, Mechanism, PartitionFailoverConfig,
+    PartitionFailoverEntry, PartitionHealth, PartitionId, Traffic,
+};
 use crate::diagnostics::RetryTarget;
 use crate::transport::Endpoint;
 
 /// What an attempt asks of its endpoint.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// Whether it must accept writes.
-    pub(crate) is_write: bool,
+    /// What must be served.
+    pub(crate) traffic: Traffic,
+    /// The partition that it is about, if that is known.
+    pub(crate) partition: Option<&'a PartitionId>,
+    /// Whether it may be the one that probes: it can be repeated, and nothing has failed yet.
+    pub(crate) may_probe: bool,
     /// Regions that the call does not want.
     pub(crate) excluded_regions: &'a [RegionName],
     /// Endpoints that the operation has failed on, in this order.
     pub(crate) failed_endpoints: &'a FailedEndpoints,
-    /// The endpoint that it is failing on right now, if it is.
+    /// The endpoint that it is failing on right now, or that it has been waiting for, if there is one.
     pub(crate) current: Option<&'a Endpoint>,
     /// Where the last decision wants it.
     pub(crate) target: RetryTarget,
@@ -28,6 +35,67 @@ pub(crate) struct Wanted<'a> {
 
 /// Endpoints that an operation has failed on; inline for as many regions as most accounts have.
 pub(crate) type FailedEndpoints = SmallVec<[Endpoint; 4]>;
+
+/// Where an attempt goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Route<'a> {
+    /// To an endpoint.
+    To(&'a CosmosEndpoint),
+    /// To the region that a partition has left, if the caller gets to be its probe, and else to where the
+    /// partition is served.
+    ProbeOr {
+        /// The region that it has left.
+        home: &'a CosmosEndpoint,
+        /// Where it is served.
+        moved_to: &'a CosmosEndpoint,
+    },
+}
+
+/// Picks the route of the next attempt: of its partition, where that has moved, and else of the account.
+pub(crate) fn resolve_route<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> Route<'a> {
+    let account = &*snapshot.account;
+    let Some(entry) = moved_partition(snapshot, wanted, config, now) else {
+        return Route::To(resolve_endpoint(snapshot, wanted, now));
+    };
+    let is_usable =
+        |it: &CosmosEndpoint| !has_failed(it, wanted) && !is_excluded(it, wanted.excluded_regions);
+    let (home, moved_to) = (entry.first_failed_endpoint(), entry.current_endpoint());
+    let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate;
+    let is_home_up = account.is_available(&home.endpoint, wanted.traffic == Traffic::Writes, now);
+    match is_usable(moved_to) {
+        true if is_due && wanted.may_probe && is_home_up && is_usable(home) => {
+            Route::ProbeOr { home, moved_to }
+        }
+        true => Route::To(moved_to),
+        // The operation cannot go where the partition has moved; anywhere but where the partition fails.
+        false => {
+            let mut failed = wanted.failed_endpoints.clone();
+            failed.extend(entry.failed_endpoints().cloned());
+            let elsewhere = Wanted { failed_endpoints: &failed, ..*wanted };
+            Route::To(resolve_endpoint(snapshot, &elsewhere, now))
+        }
+    }
+}
+
+/// The entry of the attempt's partition, if that has moved.
+fn moved_partition<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> Option<&'a PartitionFailoverEntry> {
+    // The usual case, without a search.
+    if snapshot.partitions.is_empty() {
+        return None;
+    }
+    let entry = snapshot.partitions.entry(wanted.partition?, wanted.traffic)?;
+    (entry.health(now, config) != PartitionHealth::Counting).then_some(entry)
+}
 
 /// Picks the endpoint for the next attempt.
 ///
@@ -37,28 +105,47 @@ pub(crate) type FailedEndpoints = SmallVec<[Endpoint; 4]>;
 /// 3. The one it failed on last: there is nowhere else to go.
 ///
 /// Excluded regions are used only if every region is excluded: no region would mean no attempt.
-pub(crate) fn resolve_endpoint<'a>(
-    state: &'a AccountEndpointState,
+fn resolve_endpoint<'a>(
+    snapshot: &'a LocationSnapshot,
     wanted: &Wanted<'_>,
     now: Instant,
 ) -> &'a CosmosEndpoint {
+    let state = &*snapshot.account;
     if let Some(first) = first_if_nothing_is_wrong(state, wanted) {
         return first;
     }
-    let untried = || candidates(state, wanted).filter(|it| !has_failed(it, wanted));
-    let is_available =
-        |it: &&CosmosEndpoint| state.is_available(&it.endpoint, wanted.is_write, now);
+    let untried = || candidates(snapshot, wanted).filter(|it| !has_failed(it, wanted));
     let last_failed = || {
         let last = wanted.failed_endpoints.last()?;
-        candidates(state, wanted).find(|it| it.endpoint == *last)
+        candidates(snapshot, wanted).find(|it| it.endpoint == *last)
     };
     untried()
-        .find(is_available)
+        .find(|it| is_in_service(snapshot, it, wanted.traffic, now))
         .or_else(|| untried().next())
         .or_else(last_failed)
-        .or_else(|| candidates(state, wanted).next())
+        .or_else(|| candidates(snapshot, wanted).next())
         .unwrap_or(state.default_endpoint())
 }
+
+/// Whether an endpoint may be chosen before others.
+///
+/// With automatic partition failover the write region takes the writes of every partition that has not moved,
+/// whatever became of the others.
+fn is_in_service(
+    snapshot: &LocationSnapshot,
+    candidate: &CosmosEndpoint,
+    traffic: Traffic,
+    now: Instant,
+) -> bool {
+    let account = &*snapshot.account;
+    let is_write = traffic == Traffic::Writes;
+    let follows_partitions =
+        is_write && snapshot.partitions.mechanism(account, traffic) == FOLLOWS_PARTITIONS;
+    let is_writer = || account.write_endpoints().iter().any(|it| it == candidate);
+    (follows_partitions && is_writer()) || account.is_available(&candidate.endpoint, is_write, now)
+}
+
+const FOLLOWS_PARTITIONS: Option<Mechanism> = Some(Mechanism::AutomaticFailover);
 
 /// The usual case, without a search: nothing failed, nothing is avoided or excluded.
 fn first_if_nothing_is_wrong<'a>(
@@ -67,17 +154,37 @@ fn first_if_nothing_is_wrong<'a>(
 ) -> Option<&'a CosmosEndpoint> {
     let is_usual = state.has_no_marks()
         && wanted.failed_endpoints.is_empty()
-        && wanted.excluded_regions.is_empty();
-    let endpoints = match wanted.is_write {
-        true => state.write_endpoints(),
-        false => state.read_endpoints(),
+        && wanted.excluded_regions.is_empty()
+        && wanted.current.is_none();
+    let endpoints = match wanted.traffic {
+        Traffic::Writes => state.write_endpoints(),
+        Traffic::Reads => state.read_endpoints(),
     };
     endpoints.first().filter(|_| is_usual)
 }
 
 /// Whether there is an endpoint that the operation has not failed on.
-pub(crate) fn is_elsewhere_left(state: &AccountEndpointState, wanted: &Wanted<'_>) -> bool {
-    candidates(state, wanted).any(|it| !has_failed(it, wanted))
+pub(crate) fn is_elsewhere_left(snapshot: &LocationSnapshot, wanted: &Wanted<'_>) -> bool {
+    candidates(snapshot, wanted).any(|it| !has_failed(it, wanted))
+}
+
+/// Where a hedge goes: the next endpoint in service that the operation has neither failed on nor waits for.
+/// Excluded regions are not hedged to, ever.
+pub(crate) fn resolve_hedge<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    now: Instant,
+) -> Option<&'a CosmosEndpoint> {
+    let entry = wanted.partition.and_then(|it| snapshot.partitions.entry(it, wanted.traffic));
+    let fails_there = |it: &CosmosEndpoint| {
+        entry.is_some_and(|entry| entry.failed_endpoints().any(|failed| *failed == it.endpoint))
+    };
+    candidates(snapshot, wanted).find(|it| {
+        !has_failed(it, wanted)
+            && !is_excluded(it, wanted.excluded_regions)
+            && !fails_there(it)
+            && is_in_service(snapshot, it, wanted.traffic, now)
+    })
 }
 
 fn has_failed(candidate: &CosmosEndpoint, wanted: &Wanted<'_>) -> bool {
@@ -85,26 +192,34 @@ fn has_failed(candidate: &CosmosEndpoint, wanted: &Wanted<'_>) -> bool {
         || wanted.failed_endpoints.contains(&candidate.endpoint)
 }
 
+fn is_excluded(candidate: &CosmosEndpoint, excluded: &[RegionName]) -> bool {
+    candidate.region.as_ref().is_some_and(|region| excluded.contains(region))
+}
+
 /// The endpoints that could serve, in the order of preference.
 fn candidates<'a>(
-    state: &'a AccountEndpointState,
+    snapshot: &'a LocationSnapshot,
     wanted: &Wanted<'_>,
 ) -> impl Iterator<Item = &'a CosmosEndpoint> {
+    let state = &*snapshot.account;
     let (reads, writes) = (state.read_endpoints(), state.write_endpoints());
     // The write region first where a session is looked for; in a multi-write account every region is one.
     let wants_write_region = wanted.target == RetryTarget::WriteRegion && !state.is_multi_write();
-    let (first, second) = match (wanted.is_write, wants_write_region) {
-        (true, _) => (writes, &[][..]),
-        (false, true) => (writes, reads),
-        (false, false) => (reads, &[][..]),
+    // A partition's writes may have been moved to any region that serves its reads.
+    let may_have_moved = wanted.partition.is_some()
+        && snapshot.partitions.mechanism(state, Traffic::Writes) == FOLLOWS_PARTITIONS;
+    let (first, second) = match (wanted.traffic, wants_write_region, may_have_moved) {
+        (Traffic::Writes, _, false) => (writes, &[][..]),
+        (Traffic::Writes, _, true) | (Traffic::Reads, true, _) => (writes, reads),
+        (Traffic::Reads, false, _) => (reads, &[][..]),
     };
     let excluded = wanted.excluded_regions;
-    let is_excluded = move |it: &CosmosEndpoint| {
-        it.region.as_ref().is_some_and(|region| excluded.contains(region))
-    };
-    let all_excluded = first.iter().chain(second).all(is_excluded);
-    let allowed: SmallVec<[&CosmosEndpoint; 8]> =
-        first.iter().chain(second).filter(|it| all_excluded || !is_excluded(it)).collect();
+    let all_excluded = first.iter().chain(second).all(|it| is_excluded(it, excluded));
+    let allowed: SmallVec<[&CosmosEndpoint; 8]> = first
+        .iter()
+        .chain(second)
+        .filter(|it| all_excluded || !is_excluded(it, excluded))
+        .collect();
     allowed.into_iter()
 }
 
@@ -112,15 +227,18 @@ fn candidates<'a>(
 mod tests {
     use std::time::Duration;
 
-    use super::super::account_endpoint_state::tests::{account, endpoint, multi_write};
-    use super::super::mark_endpoint_unavailable;
+    use super::super::account_endpoint_state::tests::{account, endpoint, multi_write, snapshot};
+    use super::super::{mark_endpoint_unavailable, partition_endpoint_state::tests as partitions};
     use super::*;
+    use crate::options::OptionLayers;
     use crate::retry::UnavailableReason;
 
     const MINUTE: Duration = Duration::from_secs(60);
 
     struct Asked {
-        is_write: bool,
+        traffic: Traffic,
+        partition: Option<PartitionId>,
+        may_probe: bool,
         excluded: Vec<RegionName>,
         failed: FailedEndpoints,
         target: RetryTarget,
@@ -128,12 +246,23 @@ mod tests {
 
     impl Asked {
         fn read() -> Self {
-            let (excluded, failed) = (Vec::new(), FailedEndpoints::new());
-            Self { is_write: false, excluded, failed, target: RetryTarget::NextPreferred }
+            Self {
+                traffic: Traffic::Reads,
+                partition: None,
+                may_probe: true,
+                excluded: Vec::new(),
+                failed: FailedEndpoints::new(),
+                target: RetryTarget::NextPreferred,
+            }
         }
 
         fn write() -> Self {
-            Self { is_write: true, ..Self::read() }
+            Self { traffic: Traffic::Writes, ..Self::read() }
+        }
+
+        fn of_partition(mut self, range: u32) -> Self {
+            self.partition = Some(partitions::id(range));
+            self
         }
 
         fn excluding(mut self, regions: &[&str]) -> Self {
@@ -148,7 +277,9 @@ mod tests {
 
         fn wanted(&self) -> Wanted<'_> {
             Wanted {
-                is_write: self.is_write,
+                traffic: self.traffic,
+                partition: self.partition.as_ref(),
+                may_probe: self.may_probe,
                 excluded_regions: &self.excluded,
                 failed_endpoints: &self.failed,
                 current: None,
@@ -157,9 +288,26 @@ mod tests {
         }
 
         fn region(&self, state: &AccountEndpointState, now: Instant) -> String {
-            let found = resolve_endpoint(state, &self.wanted(), now);
-            found.region.as_ref().map_or_else(String::new, |it| it.as_str().to_owned())
+            self.route(&snapshot(state.clone(), false), now)
         }
+
+        /// The region, or the two of a probe.
+        fn route(&self, snapshot: &LocationSnapshot, now: Instant) -> String {
+            let name = |it: &CosmosEndpoint| {
+                it.region.as_ref().map_or_else(String::new, |it| it.as_str().to_owned())
+            };
+            let config = PartitionFailoverConfig::of(&OptionLayers::default());
+            match resolve_route(snapshot, &self.wanted(), &config, now) {
+                Route::To(endpoint) => name(endpoint),
+                Route::ProbeOr { home, moved_to } => {
+                    format!("{} or {}", name(home), name(moved_to))
+                }
+            }
+        }
+    }
+
+    fn elsewhere(state: &AccountEndpointState, wanted: &Wanted<'_>) -> bool {
+        is_elsewhere_left(&snapshot(state.clone(), false), wanted)
     }
 
     #[test]
@@ -173,8 +321,9 @@ mod tests {
     fn an_unknown_account_is_asked_at_its_global_endpoint() {
         let global = endpoint("global");
         let state = AccountEndpointState::unknown(global.clone());
-        let found = resolve_endpoint(&state, &Asked::write().wanted(), Instant::now()).clone();
-        assert_eq!((found.endpoint, found.region), (global, None));
+        let snapshot = snapshot(state, false);
+        let found = resolve_endpoint(&snapshot, &Asked::write().wanted(), Instant::now());
+        assert_eq!((&found.endpoint, &found.region), (&global, &None));
     }
 
     #[test]
@@ -185,12 +334,12 @@ mod tests {
     }
 
     #[test]
-    fn an_avoided_region_is_skipped_until_its_mark_expires() {
+    fn an_avoided_region_is_skipped_until_a_probe_ends_its_mark() {
         let (state, start) = (account(&["West", "East"], &[]), Instant::now());
         let reason = UnavailableReason::TransportError;
         let state = mark_endpoint_unavailable(&state, &endpoint("West"), reason, start, MINUTE);
         assert_eq!(Asked::read().region(&state, start), "East");
-        assert_eq!(Asked::read().region(&state, start + MINUTE), "West");
+        assert_eq!(Asked::read().region(&state, start + 2 * MINUTE), "East");
         // A write has nowhere else to go.
         assert_eq!(Asked::write().region(&state, start), "West");
     }
@@ -211,12 +360,12 @@ mod tests {
         let marked = mark_endpoint_unavailable(&state, &endpoint("East"), reason, now, MINUTE);
         let once = Asked::read().after_failing_in(&["West"]);
         assert_eq!(once.region(&marked, now), "East", "doubtful, but not failed on");
-        assert!(is_elsewhere_left(&marked, &once.wanted()));
+        assert!(elsewhere(&marked, &once.wanted()));
         let (east, asked) = (endpoint("East"), once.wanted());
-        assert!(!is_elsewhere_left(&marked, &Wanted { current: Some(&east), ..asked }));
+        assert!(!elsewhere(&marked, &Wanted { current: Some(&east), ..asked }));
         let twice = Asked::read().after_failing_in(&["West", "East"]);
         assert_eq!(twice.region(&marked, now), "East", "the last one, in place");
-        assert!(!is_elsewhere_left(&marked, &twice.wanted()));
+        assert!(!elsewhere(&marked, &twice.wanted()));
     }
 
     #[test]
@@ -230,5 +379,70 @@ mod tests {
         let mut asked = Asked::read().after_failing_in(&["West"]);
         asked.target = RetryTarget::WriteRegion;
         assert_eq!(asked.region(&everywhere, now), "East", "the next one has it as well");
+    }
+
+    #[test]
+    fn a_partition_that_moved_is_served_where_it_is_whatever_the_account_says() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
+        assert_eq!(Asked::read().of_partition(0).route(&moved, now), "East");
+        assert_eq!(Asked::read().of_partition(1).route(&moved, now), "West", "another partition");
+        assert_eq!(Asked::read().route(&moved, now), "West", "no partition is known");
+        let counting = partitions::counting(&["West", "East"], "West", 0, now);
+        assert_eq!(Asked::read().of_partition(0).route(&counting, now), "West");
+        let elsewhere = Asked::read().of_partition(0).excluding(&["East"]);
+        assert_eq!(elsewhere.route(&moved, now), "North", "not where it fails");
+        let failed = Asked::read().of_partition(0).after_failing_in(&["East"]);
+        assert_eq!(failed.route(&moved, now + second), "North");
+    }
+
+    #[test]
+    fn the_region_that_a_partition_left_is_probed_when_its_time_has_come() {
+        let (now, second) = (Instant::now(), Duration::from_secs(1));
+        let moved = partitions::moved(&["West", "East"], "West", 0, now);
+        let later = now + 5 * second;
+        assert_eq!(Asked::read().of_partition(0).route(&moved, later), "West or East");
+        let mut unrepeatable = Asked::read().of_partition(0);
+        unrepeatable.may_probe = false;
+        assert_eq!(unrepeatable.route(&moved, later), "East");
+        let excluded = Asked::read().of_partition(0).excluding(&["West"]);
+        assert_eq!(excluded.route(&moved, later), "East");
+        let reason = UnavailableReason::TransportError;
+        let (west, account) = (endpoint("West"), &moved.account);
+        let marked = mark_endpoint_unavailable(account, &west, reason, now, MINUTE);
+        let down = LocationSnapshot { account: std::sync::Arc::new(marked), ..moved };
+        assert_eq!(Asked::read().of_partition(0).route(&down, later), "East", "its region is down");
+    }
+
+    #[test]
+    fn writes_follow_their_partition_where_the_service_moves_it() {
+        let now = Instant::now();
+        let single = snapshot(account(&["West", "East"], &["East"]), true);
+        let write = Asked::write().of_partition(0);
+        assert_eq!(write.route(&single, now), "West");
+        let failed = Asked::write().of_partition(0).after_failing_in(&["West"]);
+        assert_eq!(failed.route(&single, now), "East");
+        let whole = Asked::write().after_failing_in(&["West"]);
+        assert_eq!(whole.route(&single, now), "West", "metadata is written in the write region");
+    }
+
+    #[test]
+    fn a_hedge_goes_to_a_region_that_is_neither_tried_nor_doubtful_nor_excluded() {
+        let now = Instant::now();
+        let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
+        let hedge = |asked: &Asked, state: &AccountEndpointState| {
+            let snapshot = snapshot(state.clone(), false);
+            let wanted = Wanted { current: Some(&west), ..asked.wanted() };
+            let found = resolve_hedge(&snapshot, &wanted, now);
+            found.map(|it| it.region.as_ref().unwrap().as_str().to_owned())
+        };
+        assert_eq!(hedge(&Asked::read(), &state).as_deref(), Some("East"));
+        let excluding = Asked::read().excluding(&["East"]);
+        assert_eq!(hedge(&excluding, &state).as_deref(), Some("North"));
+        assert_eq!(hedge(&Asked::read().excluding(&["East", "North"]), &state), None);
+        let reason = UnavailableReason::TransportError;
+        let marked = mark_endpoint_unavailable(&state, &endpoint("East"), reason, now, MINUTE);
+        assert_eq!(hedge(&Asked::read(), &marked).as_deref(), Some("North"));
+        assert_eq!(hedge(&Asked::write(), &state), None, "one region accepts writes");
     }
 }

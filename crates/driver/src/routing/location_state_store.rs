@@ -1,26 +1,30 @@
 //! The current picture of an account, and the one place that changes it.
 //!
 //! Deciding is elsewhere: outcomes become [`LocationEffect`]s by the retry matrix, and what an effect does
-//! to the picture is decided by [`applied`], which is pure. The store swaps pictures, by compare-and-swap
+//! to the picture is decided by `blame.rs`, which is pure. The store swaps pictures, by compare-and-swap
 //! that retries, so that no mark of a concurrent operation is lost.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use arc_swap::{ArcSwap, Guard};
 use sidereal_protocol::AccountProperties;
 
+use super::blame::{applied, changes_anything};
 use super::{
-    AccountEndpointState, LocationEffect, RegionPreference, build_account_endpoint_state,
-    endpoints_that_left, expire_unavailable_endpoints, mark_endpoint_unavailable,
+    AccountEndpointState, ContainerMetadata, LocationEffect, PartitionEndpointState,
+    PartitionFailoverConfig, PartitionHealth, PartitionId, RegionPreference, Traffic,
+    build_account_endpoint_state, claim_probe, endpoints_that_left, expire_partition_overrides,
+    expire_unavailable_endpoints, forget_partitions, mark_endpoint_available,
+    mark_partition_recovered, sync_partition_endpoint_state,
 };
-use crate::retry::UnavailableReason;
 use crate::transport::Endpoint;
 
 /// What is known of an account at a moment.
 #[derive(Clone, Debug)]
 pub(crate) struct LocationSnapshot {
-    pub(crate) account: AccountEndpointState,
+    pub(crate) account: Arc<AccountEndpointState>,
+    pub(crate) partitions: Arc<PartitionEndpointState>,
 }
 
 /// Holds the current [`LocationSnapshot`].
@@ -28,8 +32,7 @@ pub(crate) struct LocationSnapshot {
 pub(crate) struct LocationStateStore {
     snapshot: ArcSwap<LocationSnapshot>,
     preference: RegionPreference,
-    /// How long an endpoint that does not serve is avoided.
-    unavailable_duration: Duration,
+    config: PartitionFailoverConfig,
 }
 
 impl LocationStateStore {
@@ -37,11 +40,11 @@ impl LocationStateStore {
     pub(crate) fn new(
         default_endpoint: Endpoint,
         preference: RegionPreference,
-        unavailable_duration: Duration,
+        config: PartitionFailoverConfig,
     ) -> Self {
-        let account = AccountEndpointState::unknown(default_endpoint);
-        let snapshot = ArcSwap::from_pointee(LocationSnapshot { account });
-        Self { snapshot, preference, unavailable_duration }
+        let account = Arc::new(AccountEndpointState::unknown(default_endpoint));
+        let snapshot = LocationSnapshot { account, partitions: Arc::default() };
+        Self { snapshot: ArcSwap::from_pointee(snapshot), preference, config }
     }
 
     /// The picture now. It does not change under its reader.
@@ -49,17 +52,21 @@ impl LocationStateStore {
         self.snapshot.load()
     }
 
-    /// Notes what outcomes say of the account. Says whether it is to be read anew.
-    pub(crate) fn apply(&self, effects: &[LocationEffect], now: Instant) -> bool {
-        let changes = |snapshot: &LocationSnapshot| {
-            effects.iter().any(|effect| is_a_mark(&snapshot.account, effect))
-        };
-        if changes(&self.snapshot.load()) {
-            self.snapshot.rcu(|current| LocationSnapshot {
-                account: applied(&current.account, effects, now, self.unavailable_duration),
-            });
+    pub(crate) fn config(&self) -> &PartitionFailoverConfig {
+        &self.config
+    }
+
+    /// Notes what an outcome says of the account. `asked` tells how many partitions were asked lately at the
+    /// endpoint of a slot.
+    pub(crate) fn apply(
+        &self,
+        effects: &[LocationEffect],
+        now: Instant,
+        asked: impl Fn(usize) -> usize,
+    ) {
+        if changes_anything(&self.snapshot.load(), effects) {
+            self.snapshot.rcu(|current| applied(current, effects, now, &self.config, &asked));
         }
-        effects.contains(&LocationEffect::RefreshAccountProperties)
     }
 
     /// Takes in what the account says of itself. Says which endpoints no longer belong to it.
@@ -68,133 +75,248 @@ impl LocationStateStore {
         properties: &AccountProperties,
         now: Instant,
     ) -> Vec<Endpoint> {
-        let build = |before: &AccountEndpointState| {
-            let refreshed = build_account_endpoint_state(before, properties, &self.preference);
-            expire_unavailable_endpoints(&refreshed, now)
-        };
-        let before =
-            self.snapshot.rcu(|current| LocationSnapshot { account: build(&current.account) });
+        let asks_for_failover = properties.enable_per_partition_failover_behavior;
+        let before = self.snapshot.rcu(|current| {
+            let account =
+                build_account_endpoint_state(&current.account, properties, &self.preference);
+            let account = Arc::new(expire_unavailable_endpoints(&account, now));
+            let partitions = sync_partition_endpoint_state(
+                &current.partitions,
+                &account,
+                asks_for_failover,
+                &self.config,
+            );
+            LocationSnapshot { account, partitions: Arc::new(partitions) }
+        });
         endpoints_that_left(&before.account, &self.snapshot.load().account)
     }
-}
 
-/// The account after effects.
-///
-/// Partition-level failover is what would blame less than an endpoint. Without it an endpoint mark counts,
-/// with one exception: a write that failed in the only region that accepts writes. Avoiding that region
-/// would help no write, and cost the reads that it serves.
-fn applied(
-    account: &AccountEndpointState,
-    effects: &[LocationEffect],
-    now: Instant,
-    duration: Duration,
-) -> AccountEndpointState {
-    let marks = effects.iter().filter(|effect| is_a_mark(account, effect));
-    marks.fold(expire_unavailable_endpoints(account, now), |account, effect| match effect {
-        LocationEffect::MarkEndpointUnavailable { endpoint, reason, .. } => {
-            mark_endpoint_unavailable(&account, endpoint, *reason, now, duration)
-        }
-        _ => account,
-    })
-}
+    /// Notes that an endpoint serves again.
+    pub(crate) fn endpoint_recovered(&self, endpoint: &Endpoint) {
+        self.snapshot.rcu(|current| LocationSnapshot {
+            account: Arc::new(mark_endpoint_available(&current.account, endpoint)),
+            ..LocationSnapshot::clone(current)
+        });
+    }
 
-/// Whether an effect makes an endpoint one that is avoided.
-fn is_a_mark(account: &AccountEndpointState, effect: &LocationEffect) -> bool {
-    match effect {
-        LocationEffect::MarkEndpointUnavailable { endpoint, reason, is_read } => {
-            let is_about_serving = matches!(
-                reason,
-                UnavailableReason::RequestTimeout
-                    | UnavailableReason::ServiceUnavailable
-                    | UnavailableReason::InternalServerError
-            );
-            let is_only_writer = !is_read && !account.is_multi_write();
-            let belongs = account.read_endpoints().iter().chain(account.write_endpoints());
-            let is_known = belongs.into_iter().any(|it| it.endpoint == *endpoint);
-            is_known && !(is_about_serving && is_only_writer)
+    /// Claims the probe of a partition that has moved; says whether the caller is the one to make it.
+    pub(crate) fn claim_probe(
+        &self,
+        partition: &PartitionId,
+        traffic: Traffic,
+        now: Instant,
+    ) -> bool {
+        let is_due = |state: &PartitionEndpointState| {
+            let entry = state.entry(partition, traffic);
+            entry.is_some_and(|it| it.health(now, &self.config) == PartitionHealth::ProbeCandidate)
+        };
+        if !is_due(&self.snapshot.load().partitions) {
+            return false;
         }
-        // Ranges are resolved by the gateway, sessions are kept elsewhere, and what is said of a partition
-        // without partition-level failover is said of its endpoint too.
-        LocationEffect::MarkPartitionUnavailable { .. }
-        | LocationEffect::RefreshPartitionRanges
-        | LocationEffect::RefreshContainer
-        | LocationEffect::RefreshAccountProperties => false,
+        // `rcu` may run this several times, so it only computes; who claimed is told by what was replaced.
+        let before = self.change_partitions(|partitions| {
+            claim_probe(partitions, partition, traffic, now, &self.config)
+        });
+        is_due(&before.partitions)
+    }
+
+    /// Notes that a partition serves in its own region again.
+    pub(crate) fn partition_recovered(&self, partition: &PartitionId, traffic: Traffic) {
+        self.change_partitions(|partitions| {
+            mark_partition_recovered(partitions, partition, traffic)
+        });
+    }
+
+    /// Drops what is not asked about any more.
+    pub(crate) fn sweep(&self, now: Instant) {
+        if !self.snapshot.load().partitions.is_empty() {
+            self.change_partitions(|partitions| {
+                expire_partition_overrides(partitions, now, &self.config)
+            });
+        }
+    }
+
+    /// Drops what was known of partitions that a container has no longer: split, merged, or recreated with it.
+    pub(crate) fn sync_container(
+        &self,
+        before: Option<&ContainerMetadata>,
+        after: &ContainerMetadata,
+    ) {
+        if self.snapshot.load().partitions.is_empty() {
+            return;
+        }
+        let Some(before) = before else { return };
+        let is_there = |id: &PartitionId| {
+            before.rid() == after.rid() && after.ranges().by_id(id.range.as_str()).is_some()
+        };
+        self.change_partitions(|partitions| forget_partitions(partitions, before.rid(), is_there));
+    }
+
+    fn change_partitions(
+        &self,
+        change: impl Fn(&PartitionEndpointState) -> PartitionEndpointState,
+    ) -> Arc<LocationSnapshot> {
+        self.snapshot.rcu(|current| LocationSnapshot {
+            account: Arc::clone(&current.account),
+            partitions: Arc::new(change(&current.partitions)),
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::account_endpoint_state::tests::{account, endpoint, multi_write};
+    use std::time::Duration;
+
+    use super::super::account_endpoint_state::tests::{account, endpoint, multi_write, snapshot};
+    use super::super::{CosmosEndpoint, Partition};
     use super::*;
+    use crate::options::OptionLayers;
+    use crate::retry::UnavailableReason;
 
-    const MINUTE: Duration = Duration::from_secs(60);
+    const SECOND: Duration = Duration::from_secs(1);
 
-    fn store(account: AccountEndpointState) -> LocationStateStore {
-        let store = LocationStateStore::new(endpoint("global"), Default::default(), MINUTE);
-        store.snapshot.store(Arc::new(LocationSnapshot { account }));
+    fn store(account: AccountEndpointState, asks: bool) -> LocationStateStore {
+        let config = PartitionFailoverConfig::of(&OptionLayers::default());
+        let store = LocationStateStore::new(endpoint("global"), Default::default(), config);
+        store.snapshot.store(Arc::new(snapshot(account, asks)));
         store
     }
 
-    fn mark(region: &str, reason: UnavailableReason, is_read: bool) -> LocationEffect {
-        LocationEffect::MarkEndpointUnavailable { endpoint: endpoint(region), reason, is_read }
+    fn at(store: &LocationStateStore, region: &str) -> CosmosEndpoint {
+        let snapshot = store.snapshot();
+        let mut all = snapshot.account.read_endpoints().iter();
+        all.find(|it| it.endpoint == endpoint(region)).unwrap().clone()
     }
 
-    fn is_available(store: &LocationStateStore, region: &str, now: Instant) -> bool {
-        store.snapshot().account.is_available(&endpoint(region), true, now)
+    fn partition(range: u32) -> Arc<Partition> {
+        Arc::new(Partition::new("rid".into(), range.into(), Vec::new()))
+    }
+
+    fn failed(
+        store: &LocationStateStore,
+        partition: Option<&Arc<Partition>>,
+        region: &str,
+        traffic: Traffic,
+    ) -> [LocationEffect; 2] {
+        let endpoint = at(store, region);
+        let reason = UnavailableReason::ServiceUnavailable;
+        [
+            LocationEffect::MarkPartitionUnavailable {
+                partition: partition.cloned(),
+                endpoint: endpoint.clone(),
+                traffic,
+                is_probe: false,
+            },
+            LocationEffect::MarkEndpointUnavailable { endpoint, reason, traffic },
+        ]
+    }
+
+    fn fail(store: &LocationStateStore, range: u32, region: &str, traffic: Traffic, now: Instant) {
+        let effects = failed(store, Some(&partition(range)), region, traffic);
+        store.apply(&effects, now, |_| 0);
+    }
+
+    fn health(
+        store: &LocationStateStore,
+        range: u32,
+        traffic: Traffic,
+        now: Instant,
+    ) -> Option<PartitionHealth> {
+        let snapshot = store.snapshot();
+        let entry = snapshot.partitions.entry(&partition(range).id, traffic)?;
+        Some(entry.health(now, &store.config))
     }
 
     #[test]
-    fn a_mark_lasts_as_long_as_the_settings_say() {
-        let (store, now) = (store(account(&["West", "East"], &[])), Instant::now());
-        let failed = mark("East", UnavailableReason::ServiceUnavailable, true);
-        assert!(!store.apply(&[failed], now), "nothing is to be read anew");
-        assert!(!is_available(&store, "East", now + MINUTE / 2));
-        assert!(is_available(&store, "East", now + MINUTE));
-        assert!(is_available(&store, "West", now));
+    fn without_a_partition_to_blame_the_endpoint_is_marked() {
+        let (store, now) = (store(account(&["West", "East"], &[]), false), Instant::now());
+        store.apply(&failed(&store, None, "East", Traffic::Reads), now, |_| 0);
+        assert!(store.snapshot().partitions.is_empty());
+        assert!(!store.snapshot().account.is_available(&endpoint("East"), false, now));
+        store.endpoint_recovered(&endpoint("East"));
+        assert!(store.snapshot().account.is_available(&endpoint("East"), false, now));
     }
 
     #[test]
-    fn a_write_that_fails_in_the_only_write_region_does_not_mark_it() {
-        let failing = [
-            UnavailableReason::ServiceUnavailable,
-            UnavailableReason::RequestTimeout,
-            UnavailableReason::InternalServerError,
-        ];
-        for reason in failing {
-            let (single, now) = (store(account(&["West", "East"], &[])), Instant::now());
-            single.apply(&[mark("West", reason, false)], now);
-            assert!(is_available(&single, "West", now));
-            let every = store(multi_write(&["West", "East"]));
-            every.apply(&[mark("West", reason, false)], now);
-            assert!(!is_available(&every, "West", now));
+    fn a_failure_counts_for_its_partition_and_its_traffic_alone() {
+        let (store, now) = (store(account(&["West", "East"], &[]), false), Instant::now());
+        fail(&store, 0, "West", Traffic::Reads, now);
+        let counting = Some(PartitionHealth::Counting);
+        assert_eq!(health(&store, 0, Traffic::Reads, now), counting);
+        assert_eq!(health(&store, 0, Traffic::Writes, now), None);
+        assert_eq!(health(&store, 1, Traffic::Reads, now), None);
+        assert!(store.snapshot().account.has_no_marks());
+        (0..2).for_each(|_| fail(&store, 0, "West", Traffic::Reads, now));
+        assert_eq!(health(&store, 0, Traffic::Reads, now), Some(PartitionHealth::Unhealthy));
+    }
+
+    /// Increments of counters were lost when two operations failed at once.
+    #[test]
+    fn no_failure_is_lost_when_many_threads_report_at_once() {
+        let store = Arc::new(store(account(&["West", "East"], &[]), false));
+        let now = Instant::now();
+        let threads: Vec<_> = (0..4)
+            .map(|_| {
+                let store = Arc::clone(&store);
+                std::thread::spawn(move || {
+                    (0..50).for_each(|range| fail(&store, range, "West", Traffic::Reads, now));
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        for range in 0..50 {
+            let found = health(&store, range, Traffic::Reads, now);
+            assert_eq!(found, Some(PartitionHealth::Unhealthy), "four of them: range {range}");
         }
     }
 
     #[test]
-    fn a_region_that_cannot_be_reached_or_refuses_writes_is_marked_by_a_write_too() {
-        for reason in [UnavailableReason::TransportError, UnavailableReason::WriteForbidden] {
-            let (store, now) = (store(account(&["West", "East"], &[])), Instant::now());
-            store.apply(&[mark("West", reason, false)], now);
-            assert!(!is_available(&store, "West", now));
-        }
-    }
-
-    #[test]
-    fn what_does_not_belong_to_the_account_is_not_marked() {
-        let (store, now) = (store(account(&["West"], &[])), Instant::now());
+    fn what_does_not_belong_to_the_account_changes_nothing() {
+        let (store, now) = (store(account(&["West"], &[]), false), Instant::now());
         let before = Arc::clone(&store.snapshot());
-        store.apply(&[mark("Mars", UnavailableReason::TransportError, true)], now);
+        let mars = CosmosEndpoint { endpoint: endpoint("Mars"), region: None, slot: 9 };
+        let mark = LocationEffect::MarkEndpointUnavailable {
+            endpoint: mars,
+            reason: UnavailableReason::TransportError,
+            traffic: Traffic::Reads,
+        };
+        store.apply(&[mark, LocationEffect::RefreshAccountProperties], now, |_| 0);
         assert!(Arc::ptr_eq(&before, &store.snapshot()), "no new picture for nothing");
     }
 
     #[test]
-    fn a_moved_write_region_asks_for_the_account_to_be_read() {
-        let (store, now) = (store(account(&["West", "East"], &[])), Instant::now());
-        let effects = [
-            LocationEffect::RefreshAccountProperties,
-            mark("West", UnavailableReason::WriteForbidden, false),
-        ];
-        assert!(store.apply(&effects, now));
-        assert!(!is_available(&store, "West", now));
+    fn exactly_one_of_many_threads_claims_a_probe_and_another_after_its_lease() {
+        let store = Arc::new(store(multi_write(&["West", "East"]), false));
+        let now = Instant::now();
+        (0..6).for_each(|_| fail(&store, 0, "West", Traffic::Writes, now));
+        assert!(!store.claim_probe(&partition(0).id, Traffic::Writes, now), "too early");
+        let claims_at = |now: Instant| {
+            let threads: Vec<_> = (0..8)
+                .map(|_| {
+                    let store = Arc::clone(&store);
+                    std::thread::spawn(move || {
+                        store.claim_probe(&partition(0).id, Traffic::Writes, now)
+                    })
+                })
+                .collect();
+            threads.into_iter().map(|it| it.join().unwrap()).filter(|it| *it).count()
+        };
+        assert_eq!(claims_at(now + 5 * SECOND), 1);
+        assert_eq!(claims_at(now + 14 * SECOND), 0, "its lease is ten seconds");
+        assert_eq!(claims_at(now + 15 * SECOND), 1);
+        store.partition_recovered(&partition(0).id, Traffic::Writes);
+        assert!(store.snapshot().partitions.is_empty());
+    }
+
+    #[test]
+    fn the_sweep_drops_what_counts_too_old_failures_and_keeps_what_has_moved() {
+        let (store, now) = (store(account(&["West", "East"], &[]), false), Instant::now());
+        fail(&store, 0, "West", Traffic::Reads, now);
+        (0..3).for_each(|_| fail(&store, 1, "West", Traffic::Reads, now));
+        store.sweep(now + 300 * SECOND);
+        assert_eq!(health(&store, 0, Traffic::Reads, now), Some(PartitionHealth::Counting));
+        store.sweep(now + 301 * SECOND);
+        assert_eq!(health(&store, 0, Traffic::Reads, now), None);
+        assert_eq!(health(&store, 1, Traffic::Reads, now), Some(PartitionHealth::Unhealthy));
     }
 }

@@ -1,24 +1,44 @@
-//! Where operations go: what is known of the account's regions, and how it changes.
+//! Where operations go: what is known of the account's regions and partitions, and how it changes.
 //!
-//! The picture of an account (`account_endpoint_state.rs`), the choice of an endpoint from it
-//! (`endpoint_resolution.rs`) and what outcomes say of it (`effects.rs`) are values and pure functions.
-//! `location_state_store.rs` holds the current picture, and `account_metadata_cache.rs` is the one part that
-//! waits: it reads the account.
+//! The pictures of an account (`account_endpoint_state.rs`) and of partitions that are served elsewhere
+//! (`partition_endpoint_state.rs`), the choice of an endpoint from them (`endpoint_resolution.rs`), what
+//! outcomes say of them (`effects.rs`) and who is to blame for a failure (`blame.rs`) are values and pure
+//! functions. `location_state_store.rs` holds the current pictures. Two parts wait: `account_metadata_cache.rs`
+//! reads the account and probes its endpoints, `container_cache.rs` reads containers and their partition ranges.
 
 mod account_endpoint_state;
 mod account_metadata_cache;
+mod blame;
+mod container_cache;
+mod container_metadata;
+mod container_reader;
 mod effects;
+mod endpoint_prober;
 mod endpoint_resolution;
 mod location_state_store;
+mod partition;
+mod partition_endpoint_state;
+mod partition_failover_config;
 
 pub(crate) use account_endpoint_state::{AccountEndpointState, CosmosEndpoint, RegionPreference};
 use account_endpoint_state::{
     build_account_endpoint_state, endpoints_that_left, expire_unavailable_endpoints,
-    mark_endpoint_unavailable,
+    mark_endpoint_available, mark_endpoint_unavailable,
 };
 pub(crate) use account_metadata_cache::AccountMetadataCache;
-pub(crate) use effects::{LocationEffect, LocationEffects};
+pub(crate) use container_cache::{ContainerCache, MetadataFuture, MetadataReader, Stale};
+pub use container_metadata::ContainerMetadata;
+pub(crate) use effects::{Attempted, LocationEffect, LocationEffects};
+pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
-    FailedEndpoints, Wanted, is_elsewhere_left, resolve_endpoint,
+    FailedEndpoints, Route, Wanted, is_elsewhere_left, resolve_hedge, resolve_route,
 };
 pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
+pub(crate) use partition::{MAX_ENDPOINT_SLOTS, Partition, PartitionId, TICKS, Tick};
+pub(crate) use partition_endpoint_state::Traffic;
+use partition_endpoint_state::{
+    Mechanism, PartitionEndpointState, PartitionFailoverEntry, PartitionHealth,
+    UnavailablePartition, claim_probe, expire_partition_overrides, forget_partitions,
+    mark_partition_recovered, mark_partition_unavailable, sync_partition_endpoint_state,
+};
+pub(crate) use partition_failover_config::PartitionFailoverConfig;

@@ -5,6 +5,8 @@
 
 mod consistency;
 mod session_container;
+mod session_state;
 
 pub(crate) use consistency::{ReadTerms, sends_session_token};
 pub(crate) use session_container::SessionContainer;
+pub use session_state::{LogSequenceNumber, SessionState};

@@ -1,21 +1,23 @@
-//! What the sessions of a driver have seen, container by container.
+//! What the sessions of a driver have seen, container by container and range by range.
 //!
-//! No lock: a container's progress is replaced whole, by compare-and-swap that retries, so that no
-//! concurrent response's token is lost.
+//! No lock: the progress of a range is replaced whole, by compare-and-swap that retries, so that no
+//! concurrent response's token is lost. A response changes the range that it is about and nothing else.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
-use sidereal_protocol::SessionToken;
 use sidereal_protocol::headers::{ResponseHeaders, names};
-
-use crate::OperationTarget;
+use sidereal_protocol::{PartitionKeyRangeId, PartitionSessionToken, SessionToken};
 
 /// The most containers whose sessions are kept. An application that uses more begins the session of one anew
 /// for each; what it reads there may then be older than what it wrote.
 const MAX_CONTAINERS: usize = 10_000;
+
+/// The most ranges whose progress is kept, those included that were split or merged away. The lowest ids go
+/// first: the service counts up, so they are the oldest.
+const MAX_RANGES: usize = 50_000;
 
 /// The sessions of one account.
 #[derive(Debug, Default)]
@@ -29,65 +31,67 @@ pub(crate) struct SessionContainer {
 struct ContainerSession {
     /// A container that was recreated under the same name has another, and its log begins anew.
     rid: Box<str>,
+    /// Changed only when a range is new.
+    ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
+}
+
+/// How far a session is in one range.
+#[derive(Debug)]
+struct RangeSession {
     progress: ArcSwap<Progress>,
 }
 
-/// How far a session is, range by range, and the header that says so.
+/// Progress in a range, and the header that says so.
 #[derive(Debug)]
 struct Progress {
-    token: SessionToken,
+    token: PartitionSessionToken,
     header: HeaderValue,
 }
 
 impl Progress {
-    fn new(token: SessionToken) -> Option<Self> {
-        let header = HeaderValue::try_from(token.to_string()).ok()?;
+    fn new(range: &PartitionKeyRangeId, token: PartitionSessionToken) -> Option<Self> {
+        let header = header_of(range, &token)?;
         Some(Self { token, header })
-    }
-
-    /// Whether a token of one range is part of this, as it stands.
-    fn holds(&self, token: &str) -> bool {
-        self.header.to_str().is_ok_and(|all| all.split(',').any(|segment| segment == token))
     }
 }
 
+fn header_of(range: &PartitionKeyRangeId, token: &PartitionSessionToken) -> Option<HeaderValue> {
+    HeaderValue::try_from(format!("{range}:{token}")).ok()
+}
+
 impl SessionContainer {
-    /// The token for a request to a container: of the range that it is about, where it names one, and else
-    /// of all ranges. The service takes the part it needs, parents of a split range included.
+    /// The token for a request to a container: of the range that it is about, where that is known, with what
+    /// was seen of the ranges that it was split or merged from; else of all ranges, from which the service
+    /// takes the part it needs.
     pub(crate) fn token_for(
         &self,
         container: &str,
-        target: Option<&OperationTarget>,
+        range: Option<(&PartitionKeyRangeId, &[PartitionKeyRangeId])>,
     ) -> Option<HeaderValue> {
         let containers = self.containers.load();
-        let progress = containers.get(container)?.progress.load();
-        if let Some(OperationTarget::PartitionRange(range)) = target
-            && let Some(own) = progress.token.range(range.as_str())
-        {
-            let token = SessionToken::of_range(range.clone(), own.clone());
-            return HeaderValue::try_from(token.to_string()).ok();
+        let ranges = containers.get(container)?.ranges.load();
+        match range {
+            Some((range, parents)) => inherited(&ranges, range, parents),
+            None => all_of(&ranges),
         }
-        Some(progress.header.clone())
     }
 
     /// Takes in what a response says of its container's progress.
     pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) {
         let Some(text) = response.get(names::SESSION_TOKEN) else { return };
         let rid = ResponseHeaders::new(response).owner_id().unwrap_or_default();
-        let known = self.containers.load().get(container).cloned();
-        let known = known.filter(|session| *session.rid == *rid);
+        let containers = self.containers.load();
+        let known = containers.get(container).filter(|session| *session.rid == *rid);
         // The usual case: nothing was written since, and nothing is parsed.
-        let is_known = |session: &Arc<ContainerSession>| {
-            text.to_str().is_ok_and(|text| session.progress.load().holds(text))
-        };
-        if known.as_ref().is_some_and(is_known) {
+        if known.is_some_and(|session| session.has_seen(text)) {
             return;
         }
         let Some(token) = ResponseHeaders::new(response).session_token() else { return };
-        match known {
-            Some(session) => session.advance(&token),
-            None => self.begin(container, rid, token),
-        }
+        let session = match known {
+            Some(session) => Arc::clone(session),
+            None => self.begin(container, rid),
+        };
+        token.segments().for_each(|(range, progress)| session.advance(range, progress));
     }
 
     /// Forgets a container: it was recreated, and what was seen of the old one is not in the new one.
@@ -99,45 +103,102 @@ impl SessionContainer {
         });
     }
 
-    fn begin(&self, container: &Arc<str>, rid: &str, token: SessionToken) {
-        let Some(progress) = Progress::new(token.clone()) else { return };
-        let progress = ArcSwap::from_pointee(progress);
-        let session = Arc::new(ContainerSession { rid: rid.into(), progress });
-        let before = self.containers.rcu(|containers| {
+    /// The session of a container that is new, or was recreated.
+    fn begin(&self, container: &Arc<str>, rid: &str) -> Arc<ContainerSession> {
+        let session = Arc::new(ContainerSession { rid: rid.into(), ranges: ArcSwap::default() });
+        self.containers.rcu(|containers| {
             let mut containers = BTreeMap::clone(containers);
-            // Another response may have begun it meanwhile: then its progress is merged below.
-            if containers.get(container).is_some_and(|it| it.rid == session.rid) {
-                return containers;
+            // Another response may have begun it meanwhile.
+            if containers.get(container).is_none_or(|it| it.rid != session.rid) {
+                if containers.len() >= MAX_CONTAINERS {
+                    containers.pop_first();
+                }
+                containers.insert(Arc::clone(container), Arc::clone(&session));
             }
-            if containers.len() >= MAX_CONTAINERS {
-                containers.pop_first();
-            }
-            containers.insert(Arc::clone(container), Arc::clone(&session));
             containers
         });
-        if let Some(other) = before.get(container).filter(|it| it.rid == session.rid) {
-            other.advance(&token);
+        self.containers.load().get(container).map_or(session, Arc::clone)
+    }
+}
+
+type Ranges = BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>;
+
+/// The token of a range: its own, unless more was seen of its parents.
+fn inherited(
+    ranges: &Ranges,
+    range: &PartitionKeyRangeId,
+    parents: &[PartitionKeyRangeId],
+) -> Option<HeaderValue> {
+    let own = ranges.get(range).map(|it| it.progress.load());
+    let parents = parents.iter().filter_map(|parent| ranges.get(parent));
+    let seen = parents.fold(None, |seen: Option<PartitionSessionToken>, parent| {
+        let parent = &parent.progress.load().token;
+        Some(seen.map_or_else(|| parent.clone(), |seen| seen.merge(parent)))
+    });
+    match (own, seen) {
+        (None, None) => None,
+        (None, Some(seen)) => header_of(range, &seen),
+        (Some(own), Some(seen)) if !own.token.covers(&seen) => {
+            header_of(range, &own.token.merge(&seen))
+        }
+        (Some(own), _) => Some(own.header.clone()),
+    }
+}
+
+fn all_of(ranges: &Ranges) -> Option<HeaderValue> {
+    if let (1, Some(only)) = (ranges.len(), ranges.values().next()) {
+        return Some(only.progress.load().header.clone());
+    }
+    let segments = ranges.iter().map(|(id, it)| (id.clone(), it.progress.load().token.clone()));
+    HeaderValue::try_from(SessionToken::from_segments(segments)?.to_string()).ok()
+}
+
+impl ContainerSession {
+    /// Whether a token of one range says what is known of it, to the byte.
+    fn has_seen(&self, text: &HeaderValue) -> bool {
+        let range = text.to_str().ok().and_then(|text| Some(text.split_once(':')?.0));
+        range.is_some_and(|range| {
+            self.ranges.load().get(range).is_some_and(|it| it.progress.load().header == *text)
+        })
+    }
+
+    fn advance(&self, range: &PartitionKeyRangeId, seen: &PartitionSessionToken) {
+        if let Some(known) = self.ranges.load().get(range) {
+            return known.advance(range, seen);
+        }
+        let Some(progress) = Progress::new(range, seen.clone()) else { return };
+        let made = Arc::new(RangeSession { progress: ArcSwap::from_pointee(progress) });
+        self.ranges.rcu(|ranges| {
+            let mut ranges = BTreeMap::clone(ranges);
+            if !ranges.contains_key(range) {
+                if ranges.len() >= MAX_RANGES {
+                    ranges.pop_first();
+                }
+                ranges.insert(range.clone(), Arc::clone(&made));
+            }
+            ranges
+        });
+        // Another response may have inserted the range first, with less progress.
+        if let Some(known) = self.ranges.load().get(range) {
+            known.advance(range, seen);
         }
     }
 }
 
-impl ContainerSession {
-    fn advance(&self, seen: &SessionToken) {
-        self.progress.rcu(|current| {
-            let mut token = current.token.clone();
-            token.merge(seen);
-            match Progress::new(token) {
-                Some(progress) => Arc::new(progress),
-                None => Arc::clone(current),
-            }
+impl RangeSession {
+    fn advance(&self, range: &PartitionKeyRangeId, seen: &PartitionSessionToken) {
+        if self.progress.load().token.covers(seen) {
+            return;
+        }
+        self.progress.rcu(|current| match Progress::new(range, current.token.merge(seen)) {
+            Some(progress) => Arc::new(progress),
+            None => Arc::clone(current),
         });
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use sidereal_protocol::PartitionKeyRangeId;
-
     use super::*;
 
     fn response(token: &str, rid: &str) -> HeaderMap {
@@ -155,6 +216,11 @@ mod tests {
         sessions.token_for(&orders(), None)
     }
 
+    fn of_range(sessions: &SessionContainer, range: u32, parents: &[u32]) -> Option<HeaderValue> {
+        let parents: Vec<PartitionKeyRangeId> = parents.iter().map(|it| (*it).into()).collect();
+        sessions.token_for(&orders(), Some((&range.into(), &parents)))
+    }
+
     #[test]
     fn progress_of_every_range_is_kept_and_never_goes_back() {
         let sessions = SessionContainer::default();
@@ -163,11 +229,22 @@ mod tests {
             sessions.observe(&orders(), &response(seen, "rid"));
         }
         assert_eq!(token(&sessions).unwrap(), "0:-1#5,1:-1#9");
-        let range = OperationTarget::PartitionRange(PartitionKeyRangeId::from(1));
-        assert_eq!(sessions.token_for(&orders(), Some(&range)).unwrap(), "1:-1#9");
-        let unseen = OperationTarget::PartitionRange(PartitionKeyRangeId::from(2));
-        let all = sessions.token_for(&orders(), Some(&unseen)).unwrap();
-        assert_eq!(all, "0:-1#5,1:-1#9", "a child's parent may be among them");
+        assert_eq!(of_range(&sessions, 1, &[]).unwrap(), "1:-1#9");
+        assert_eq!(of_range(&sessions, 2, &[]), None);
+    }
+
+    /// A read of a child range could miss what was written to the range before it was split.
+    #[test]
+    fn a_range_has_seen_what_its_parents_have() {
+        let sessions = SessionContainer::default();
+        sessions.observe(&orders(), &response("0:-1#5", "rid"));
+        assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#5");
+        sessions.observe(&orders(), &response("1:-1#4", "rid"));
+        assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#5", "an eventual read was behind");
+        sessions.observe(&orders(), &response("1:-1#7", "rid"));
+        assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#7");
+        sessions.observe(&orders(), &response("2:-1#8", "rid"));
+        assert_eq!(of_range(&sessions, 3, &[0, 1, 2]).unwrap(), "3:-1#8", "a merge of two");
     }
 
     #[test]
@@ -203,9 +280,8 @@ mod tests {
             // Filled at once, not by `observe`, which copies the map for each new container.
             let link: Arc<str> = format!("dbs/store/colls/{number:06}").into();
             if number < MAX_CONTAINERS {
-                let progress = Progress::new("0:-1#1".parse().unwrap()).unwrap();
-                let progress = ArcSwap::from_pointee(progress);
-                let session = Arc::new(ContainerSession { rid: "rid".into(), progress });
+                let session =
+                    Arc::new(ContainerSession { rid: "rid".into(), ranges: ArcSwap::default() });
                 let mut containers = Arc::unwrap_or_clone(sessions.containers.swap(Arc::default()));
                 containers.insert(link, session);
                 sessions.containers.store(Arc::new(containers));

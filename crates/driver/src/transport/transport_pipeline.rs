@@ -93,6 +93,7 @@ impl TransportPipeline {
                 request.endpoint.clone(),
                 Clock::now(),
             ));
+            attempt.partition_range.clone_from(&request.partition_range);
             let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
             let now = Clock::now();
             if let TransportOutcome::Success(_) = outcome {
@@ -219,9 +220,7 @@ fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> Transpo
     let (head, body) = response.into_parts();
     let reported = ResponseHeaders::new(&head.headers);
     let status = reported.status(head.status);
-    attempt.status = Some(status);
-    attempt.charge = reported.request_charge();
-    attempt.server_duration = reported.request_duration();
+    attempt.answered(&reported, status);
     let response = TransportResponse { status, headers: head.headers, body };
     // 304 is what `If-None-Match` asked for, not a failure.
     match status.is_success() || status.is_not_modified() {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::Method;
 use http::uri::PathAndQuery;
-use sidereal_protocol::{RegionName, ResourceType};
+use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 use uuid::Uuid;
 
 use super::{Endpoint, HeaderList};
@@ -22,6 +22,8 @@ pub struct TransportRequest {
     pub endpoint: Endpoint,
     /// The region of the endpoint, for diagnostics.
     pub region: Option<RegionName>,
+    /// The partition range it is about, where that is known, for diagnostics.
+    pub partition_range: Option<PartitionKeyRangeId>,
     /// The path, encoded.
     pub path: PathAndQuery,
     /// The headers that are its own; the common ones are added.

@@ -48,7 +48,7 @@ async fn what_is_written_without_a_socket_is_read_back() {
     driver.execute_operation(&create_order(1), &options).await.unwrap();
     let response = driver.execute_operation(&read_order(1), &options).await.unwrap();
     assert!(response.body().starts_with(br#"{"id":"1""#), "{:?}", response.body());
-    assert_eq!(account.network().requests(), 5, "the account is read once");
+    assert_eq!(account.network().requests(), 8, "the account and the container are read once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use sidereal_driver::options::{ClientMethodOptions, CosmosClientOptions, Request
 use sidereal_driver::system::Clock;
 use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
 use sidereal_emulator::{FaultEffect, Operation, WriteRegionChange};
-use sidereal_protocol::RegionName;
+use sidereal_protocol::{RegionName, ResourceType};
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
@@ -63,13 +63,34 @@ async fn a_region_that_goes_offline_costs_no_read_and_the_next_one_starts_elsewh
 }
 
 #[tokio::test(start_paused = true)]
-async fn reads_return_to_a_region_a_minute_after_it_failed() {
+async fn reads_return_to_a_region_that_answers_a_probe_a_minute_after_it_failed() {
     let stack = Stack::preferring("UK South").await;
-    stack.inject("UK South", Operation::Read, unavailable(), Some(1));
-    assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South", "West US"]);
+    stack.execute(&read("1")).await.unwrap();
+    stack.set_online("UK South", false);
+    stack.execute(&read("1")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(61)).await;
+    let probes = |stack: &Stack| {
+        let uk = RegionName::from("UK South");
+        stack.seen(|row| row.region == uk && row.resource == Some(ResourceType::DatabaseAccount))
+    };
+    // The region is still down: the first read asks for a probe, and none goes there by itself.
+    for _ in 0..20 {
+        assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"]);
+    }
+    stack.set_online("UK South", true);
     tokio::time::sleep(Duration::from_secs(59)).await;
-    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"]);
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"], "the mark is renewed");
+    assert_eq!(probes(&stack), 0);
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let items = stack.items_seen_in("UK South");
+    // Twenty at once meet the end of the mark, and the region sees one probe.
+    let twenty: Vec<_> = (0..20).map(|_| read("1")).collect();
+    let reads = twenty.iter().map(|read| stack.execute(read));
+    for found in futures_util::future::join_all(reads).await {
+        assert_eq!(regions(&found), ["West US"]);
+    }
     tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!((probes(&stack), stack.items_seen_in("UK South")), (1, items));
     assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
 }
 

@@ -1,6 +1,11 @@
 use std::time::{Duration, Instant};
 
 use super::*;
+use crate::options::OptionLayers;
+use crate::routing::{
+    LocationSnapshot, PartitionEndpointState, PartitionFailoverConfig,
+    sync_partition_endpoint_state,
+};
 
 pub(crate) fn endpoint(name: &str) -> Endpoint {
     format!("https://{}.contoso.com", name.to_ascii_lowercase()).parse().unwrap()
@@ -36,6 +41,14 @@ fn unknown() -> AccountEndpointState {
 pub(crate) fn account(regions: &[&str], preferred: &[&str]) -> AccountEndpointState {
     let properties = properties(regions, &regions[..1]);
     build_account_endpoint_state(&unknown(), &properties, &preference(preferred))
+}
+
+/// The same account, as a single-write one that asks for automatic partition failover or not.
+pub(crate) fn snapshot(account: AccountEndpointState, asks: bool) -> LocationSnapshot {
+    let config = PartitionFailoverConfig::of(&OptionLayers::default());
+    let partitions =
+        sync_partition_endpoint_state(&PartitionEndpointState::default(), &account, asks, &config);
+    LocationSnapshot { account: Arc::new(account), partitions: Arc::new(partitions) }
 }
 
 pub(crate) fn multi_write(regions: &[&str]) -> AccountEndpointState {
@@ -107,9 +120,74 @@ fn a_mark_stays_over_a_refresh_and_goes_with_its_endpoint_or_its_time() {
     };
     assert!(!refreshed(&["West", "East"]).is_available(&west, false, now));
     assert!(refreshed(&["East"]).is_available(&west, false, now));
-    assert!(!expire_unavailable_endpoints(&marked, now).is_available(&west, false, now));
-    let later = expire_unavailable_endpoints(&marked, now + minute);
-    assert!(later.is_available(&west, false, now));
+    let later = now + minute;
+    let expired = expire_unavailable_endpoints(&marked, later);
+    assert!(!expired.is_available(&west, false, later), "a probe ends it");
+    let reason = UnavailableReason::WriteForbidden;
+    let forbidden = mark_endpoint_unavailable(&state, &west, reason, now, minute);
+    assert!(!expire_unavailable_endpoints(&forbidden, now).is_available(&west, true, now));
+    let expired = expire_unavailable_endpoints(&forbidden, later);
+    assert!(expired.is_available(&west, true, now), "only a write could probe it");
+}
+
+#[test]
+fn a_mark_is_due_for_a_probe_when_its_time_has_passed() {
+    let (now, minute) = (Instant::now(), Duration::from_secs(60));
+    let state = account(&["West", "East"], &[]);
+    let (west, reason) = (endpoint("West"), UnavailableReason::TransportError);
+    let marked = mark_endpoint_unavailable(&state, &west, reason, now, minute);
+    let due = |state: &AccountEndpointState, now| state.due_for_probe(now).count();
+    assert_eq!((due(&marked, now), due(&marked, now + minute)), (0, 1));
+    assert!(mark_endpoint_available(&marked, &west).has_no_marks());
+    let reason = UnavailableReason::WriteForbidden;
+    let forbidden = mark_endpoint_unavailable(&state, &west, reason, now, minute);
+    assert_eq!(due(&forbidden, now + minute), 0);
+}
+
+#[test]
+fn a_region_that_the_account_lacks_is_a_warning_that_names_those_it_has() {
+    let warnings = |preferred: &[&str]| {
+        let state = account(&["West", "East"], preferred);
+        state.warnings().map(|it| it.to_vec()).unwrap_or_default()
+    };
+    assert!(warnings(&["east"]).is_empty());
+    let expected = "the preferred region Mars is not one of the account's: West, East";
+    assert_eq!(warnings(&["East", "Mars"]), [expected]);
+}
+
+#[test]
+fn an_endpoint_keeps_its_slot_over_refreshes_and_no_two_have_the_same() {
+    let slots = |state: &AccountEndpointState| -> Vec<(String, usize)> {
+        let all = state.read_endpoints().iter().chain(state.write_endpoints());
+        all.map(|it| (it.region.as_ref().unwrap().as_str().to_owned(), it.slot)).collect()
+    };
+    let before = account(&["West", "East", "North"], &["North"]);
+    assert_eq!(
+        slots(&before),
+        [("North", 3), ("West", 1), ("East", 2), ("West", 1)].map(|(it, n)| (it.to_owned(), n))
+    );
+    let after = build_account_endpoint_state(
+        &before,
+        &properties(&["South", "North"], &["South"]),
+        &preference(&[]),
+    );
+    let expected = [("South", 4), ("North", 3), ("South", 4)].map(|(it, n)| (it.to_owned(), n));
+    assert_eq!(slots(&after), expected);
+}
+
+#[test]
+fn an_account_that_says_nothing_of_hedging_means_what_it_last_said() {
+    let told = |disabled| AccountProperties {
+        disable_cross_regional_hedging: disabled,
+        ..properties(&["West"], &["West"])
+    };
+    let build = |state: &AccountEndpointState, disabled| {
+        build_account_endpoint_state(state, &told(disabled), &preference(&[]))
+    };
+    let disabled = build(&unknown(), Some(true));
+    assert!(disabled.is_hedging_disabled());
+    assert!(build(&disabled, None).is_hedging_disabled());
+    assert!(!build(&disabled, Some(false)).is_hedging_disabled());
 }
 
 #[test]

@@ -138,7 +138,6 @@ pub(crate) const RULES: &[Rule] = &[
             "crate::operation",
             "crate::pipeline",
             "sidereal_protocol::PartitionKey",
-            "sidereal_protocol::PartitionKeyRangeId",
             "sidereal_protocol::RoutingMap",
             "sidereal_protocol::SessionToken",
         ],
@@ -147,9 +146,15 @@ pub(crate) const RULES: &[Rule] = &[
     },
     Rule {
         files: &["crates/driver/src/transport"],
-        // A region's name passes through to the diagnostics.
+        // The names of a region and of a partition range pass through to the diagnostics.
         except: &["crates/driver/src/transport/transport_request.rs"],
-        forbidden: &["sidereal_protocol::RegionName", "sidereal_protocol::regions"],
+        forbidden: &[
+            "crate::routing",
+            "crate::session",
+            "sidereal_protocol::PartitionKeyRangeId",
+            "sidereal_protocol::RegionName",
+            "sidereal_protocol::regions",
+        ],
         invariant: "`transport` does not know regions, sessions or partitions",
         ..BASE
     },

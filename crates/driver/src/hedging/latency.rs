@@ -1,0 +1,277 @@
+//! How long requests take in each region: histograms of the last minute.
+//!
+//! Recording is on the way of every request: one addition to an atomic bucket. Reading a percentile goes through
+//! all buckets, so it is done once a second and kept.
+
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::routing::MAX_ENDPOINT_SLOTS;
+
+/// The window is a minute, in quarters: the oldest one is forgotten at a time.
+const QUARTERS: usize = 4;
+const QUARTER: Duration = Duration::from_secs(15);
+
+/// Fewer samples than this say nothing of a 99th percentile.
+const MIN_SAMPLES: u64 = 100;
+
+/// Four buckets for each power of two microseconds, up to two minutes.
+const BUCKETS: usize = 4 * 27;
+
+/// How often the percentile is computed anew.
+const KEPT_FOR: Duration = Duration::from_secs(1);
+
+/// Requests that take about as long as each other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LatencyClass {
+    /// Operations on one item.
+    Point,
+    /// Queries, feeds, batches and procedures.
+    Scan,
+}
+
+/// The latencies of a driver, by class and region.
+#[derive(Debug)]
+pub(crate) struct LatencyTracker {
+    origin: Instant,
+    classes: [ClassLatencies; 2],
+}
+
+#[derive(Debug)]
+struct ClassLatencies {
+    /// By the slot of the endpoint; made when it is first used.
+    regions: [OnceLock<Box<Histogram>>; MAX_ENDPOINT_SLOTS],
+    /// The percentile of the fastest region, and the second in which it was computed: one number, so that it
+    /// is replaced whole.
+    kept: AtomicU64,
+}
+
+impl LatencyTracker {
+    pub(crate) fn new(origin: Instant) -> Self {
+        let class = || ClassLatencies {
+            regions: [const { OnceLock::new() }; MAX_ENDPOINT_SLOTS],
+            kept: AtomicU64::new(0),
+        };
+        Self { origin, classes: [class(), class()] }
+    }
+
+    /// Takes in how long a request took at the endpoint of a slot.
+    pub(crate) fn record(&self, class: LatencyClass, slot: usize, took: Duration, now: Instant) {
+        if let Some(region) = self.classes[class as usize].regions.get(slot) {
+            let histogram = region.get_or_init(Box::default);
+            histogram.record(took, number_of(now, self.origin, QUARTER));
+        }
+    }
+
+    /// The 99th percentile of the fastest region that is healthy, once enough is known of one.
+    ///
+    /// Computed once a second; `is_healthy` is asked only then.
+    pub(crate) fn percentile(
+        &self,
+        class: LatencyClass,
+        now: Instant,
+        is_healthy: impl Fn(usize) -> bool,
+    ) -> Option<Duration> {
+        let class = &self.classes[class as usize];
+        let second = number_of(now, self.origin, KEPT_FOR);
+        // Relaxed: a number by itself. Two threads may compute it in the same second.
+        let kept = class.kept.load(Ordering::Relaxed);
+        let micros = match (kept >> 32) as u32 == second {
+            true => kept as u32,
+            false => {
+                let quarter = number_of(now, self.origin, QUARTER);
+                let micros = class.fastest(quarter, is_healthy);
+                class.kept.store(u64::from(second) << 32 | u64::from(micros), Ordering::Relaxed);
+                micros
+            }
+        };
+        (micros != 0).then(|| Duration::from_micros(micros.into()))
+    }
+}
+
+/// How many whole intervals have passed, counted from one: zero is never.
+fn number_of(now: Instant, origin: Instant, interval: Duration) -> u32 {
+    let passed = now.saturating_duration_since(origin).as_millis() / interval.as_millis();
+    u32::try_from(passed).unwrap_or(u32::MAX - 1).saturating_add(1)
+}
+
+impl ClassLatencies {
+    fn fastest(&self, quarter: u32, is_healthy: impl Fn(usize) -> bool) -> u32 {
+        let known =
+            self.regions.iter().enumerate().filter_map(|(slot, it)| Some((slot, it.get()?)));
+        let healthy = known.filter(|(slot, _)| is_healthy(*slot));
+        healthy.filter_map(|(_, histogram)| histogram.percentile(quarter)).min().unwrap_or(0)
+    }
+}
+
+#[derive(Debug)]
+struct Histogram {
+    quarters: [QuarterHistogram; QUARTERS],
+}
+
+impl Default for Histogram {
+    fn default() -> Self {
+        Self { quarters: std::array::from_fn(|_| QuarterHistogram::new()) }
+    }
+}
+
+#[derive(Debug)]
+struct QuarterHistogram {
+    /// Which quarter it is about.
+    number: AtomicU32,
+    buckets: [AtomicU32; BUCKETS],
+}
+
+impl QuarterHistogram {
+    fn new() -> Self {
+        Self { number: AtomicU32::new(0), buckets: [const { AtomicU32::new(0) }; BUCKETS] }
+    }
+
+    /// Makes it about a quarter, empty, unless it is already.
+    fn turn_to(&self, quarter: u32) {
+        let number = self.number.load(Ordering::Relaxed);
+        if number == quarter {
+            return;
+        }
+        // One thread empties it. What others add meanwhile may be lost: a few samples of a statistic.
+        let turned =
+            self.number.compare_exchange(number, quarter, Ordering::Relaxed, Ordering::Relaxed);
+        if turned.is_ok() {
+            self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
+        }
+    }
+}
+
+impl Histogram {
+    fn record(&self, took: Duration, quarter: u32) {
+        let part = &self.quarters[quarter as usize % QUARTERS];
+        part.turn_to(quarter);
+        part.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The 99th percentile of the last minute in microseconds, if there are enough samples.
+    fn percentile(&self, quarter: u32) -> Option<u32> {
+        let oldest = quarter.saturating_sub(QUARTERS as u32 - 1);
+        let recent = self.quarters.iter().filter(|it| {
+            let number = it.number.load(Ordering::Relaxed);
+            number >= oldest && number <= quarter
+        });
+        let recent: smallvec::SmallVec<[&QuarterHistogram; QUARTERS]> = recent.collect();
+        let count = |bucket: usize| {
+            recent
+                .iter()
+                .map(|it| u64::from(it.buckets[bucket].load(Ordering::Relaxed)))
+                .sum::<u64>()
+        };
+        let total: u64 = (0..BUCKETS).map(count).sum();
+        if total < MIN_SAMPLES {
+            return None;
+        }
+        let mut above = total / 100;
+        for bucket in (0..BUCKETS).rev() {
+            match above.checked_sub(count(bucket)) {
+                Some(left) => above = left,
+                None => return Some(upper_bound(bucket)),
+            }
+        }
+        Some(upper_bound(0))
+    }
+}
+
+/// The bucket of a latency: by its power of two, and the two bits below the highest.
+fn bucket_of(took: Duration) -> usize {
+    let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
+    let power = micros.ilog2();
+    let quarter = if power >= 2 { (micros >> (power - 2)) & 0b11 } else { 0 };
+    (power as usize * 4 + quarter as usize).min(BUCKETS - 1)
+}
+
+/// The longest latency of a bucket, in microseconds.
+fn upper_bound(bucket: usize) -> u32 {
+    let (power, quarter) = (bucket / 4, bucket % 4);
+    let step = (1u64 << power) as f64 / 4.0;
+    ((1u64 << power) as f64 + step * (quarter + 1) as f64).ceil() as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const MILLISECOND: Duration = Duration::from_millis(1);
+
+    fn tracker_with(origin: Instant, slot: usize, samples: &[(u32, Duration)]) -> LatencyTracker {
+        let tracker = LatencyTracker::new(origin);
+        for (count, took) in samples {
+            (0..*count).for_each(|_| tracker.record(LatencyClass::Point, slot, *took, origin));
+        }
+        tracker
+    }
+
+    fn percentile(tracker: &LatencyTracker, now: Instant) -> Option<Duration> {
+        tracker.percentile(LatencyClass::Point, now, |_| true)
+    }
+
+    #[test]
+    fn a_percentile_needs_a_hundred_samples_within_a_minute() {
+        let origin = Instant::now();
+        let few = tracker_with(origin, 1, &[(99, MILLISECOND)]);
+        assert_eq!(percentile(&few, origin), None);
+        let enough = tracker_with(origin, 1, &[(100, MILLISECOND)]);
+        assert!(percentile(&enough, origin + Duration::from_secs(44)).is_some());
+        assert_eq!(percentile(&enough, origin + Duration::from_secs(61)), None);
+    }
+
+    #[test]
+    fn one_in_a_hundred_may_be_slower() {
+        let origin = Instant::now();
+        let slow = Duration::from_secs(3);
+        let one = tracker_with(origin, 1, &[(990, 10 * MILLISECOND), (10, slow)]);
+        assert!(percentile(&one, origin).unwrap() < 13 * MILLISECOND);
+        let two = tracker_with(origin, 1, &[(980, 10 * MILLISECOND), (20, slow)]);
+        assert!(percentile(&two, origin).unwrap() >= slow);
+    }
+
+    #[test]
+    fn the_fastest_healthy_region_counts() {
+        let origin = Instant::now();
+        let tracker = tracker_with(origin, 1, &[(200, 5 * MILLISECOND)]);
+        for _ in 0..200 {
+            tracker.record(LatencyClass::Point, 2, 80 * MILLISECOND, origin);
+        }
+        assert!(percentile(&tracker, origin).unwrap() < 7 * MILLISECOND);
+        let later = origin + Duration::from_secs(2);
+        let without_it = tracker.percentile(LatencyClass::Point, later, |slot| slot != 1);
+        assert!(without_it.unwrap() >= 80 * MILLISECOND);
+        assert_eq!(tracker.percentile(LatencyClass::Scan, later, |_| true), None);
+    }
+
+    #[test]
+    fn the_percentile_is_computed_once_a_second() {
+        let origin = Instant::now();
+        let tracker = tracker_with(origin, 1, &[(100, MILLISECOND)]);
+        let before = percentile(&tracker, origin);
+        for _ in 0..1_000 {
+            tracker.record(LatencyClass::Point, 1, Duration::from_secs(1), origin);
+        }
+        assert_eq!(percentile(&tracker, origin), before);
+        assert_ne!(percentile(&tracker, origin + Duration::from_secs(1)), before);
+    }
+
+    proptest! {
+        #[test]
+        fn a_bucket_holds_a_latency_within_a_quarter_of_it(micros in 1u64..60_000_000) {
+            let bound = u64::from(upper_bound(bucket_of(Duration::from_micros(micros))));
+            prop_assert!(bound >= micros && bound <= micros * 3 / 2 + 2, "{} for {}", bound, micros);
+        }
+    }
+
+    #[test]
+    fn no_latency_panics() {
+        for took in [Duration::ZERO, Duration::MAX] {
+            assert!(bucket_of(took) < BUCKETS);
+        }
+    }
+}

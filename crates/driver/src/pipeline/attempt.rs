@@ -1,0 +1,399 @@
+//! One attempt of an operation: where it goes, and the race with a hedge if it is slow.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use http::HeaderValue;
+use sidereal_protocol::{OperationType, RegionName, ResourceType};
+
+use super::{AttemptTerms, OperationRetryState, build_transport_request};
+use crate::CosmosOperation;
+use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::driver_core::DriverCore;
+use crate::hedging::{HedgingTerms, LatencyClass, is_better_informed, is_final, may_be_hedged};
+use crate::options::AvailabilityOptionsView;
+use crate::routing::{
+    AccountEndpointState, CosmosEndpoint, Partition, Route, Traffic, Wanted, resolve_hedge,
+    resolve_route,
+};
+use crate::session::{ReadTerms, sends_session_token};
+use crate::system::Clock;
+use crate::transport::{Endpoint, TransportPipeline, TransportRequest, TransportResult};
+
+/// What a hedge waits for while too little is known of latencies.
+const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
+
+/// What stays the same from one attempt of an operation to the next.
+pub(super) struct Run<'a> {
+    pub(super) core: &'a DriverCore,
+    pub(super) transport: &'a TransportPipeline,
+    pub(super) operation: &'a CosmosOperation,
+    pub(super) availability: &'a AvailabilityOptionsView<'a>,
+    pub(super) excluded: &'a [RegionName],
+    pub(super) deadline: Option<Instant>,
+}
+
+/// Where an attempt goes.
+#[derive(Debug)]
+pub(super) struct Routed {
+    pub(super) endpoint: CosmosEndpoint,
+    /// If it is a probe of a region that its partition has left: where the partition is served.
+    pub(super) probe: Option<CosmosEndpoint>,
+}
+
+/// What an attempt came to, with the hedge that may have joined it.
+#[derive(Debug)]
+pub(super) struct Raced {
+    /// The outcome that counts.
+    pub(super) result: TransportResult,
+    /// Where it comes from.
+    pub(super) endpoint: CosmosEndpoint,
+    /// When the request that has it was made.
+    pub(super) started: Instant,
+    /// Whether it is the hedge's.
+    pub(super) is_hedge: bool,
+    /// The other leg, if there was a race.
+    pub(super) other: Option<OtherLeg>,
+}
+
+/// The leg of a race that does not count.
+#[derive(Debug)]
+pub(super) struct OtherLeg {
+    pub(super) endpoint: CosmosEndpoint,
+    /// None if it was left because the other one had answered.
+    pub(super) result: Option<TransportResult>,
+}
+
+impl Run<'_> {
+    /// Waits until the account has been read once, if that is needed. Says when the operation goes on, if the
+    /// deadline allows it.
+    pub(super) async fn until_account_is_read(&self, started: Instant) -> Option<Instant> {
+        if self.core.locations.snapshot().account.is_known() || self.is_about_account() {
+            return Some(started);
+        }
+        within(self.deadline, self.core.account.until_read()).await.then(Clock::now)
+    }
+
+    /// The account itself is read at its global endpoint: a region would tell its own view of it.
+    pub(super) fn is_about_account(&self) -> bool {
+        self.operation.path().kind() == ResourceType::DatabaseAccount
+    }
+
+    pub(super) fn traffic(&self) -> Traffic {
+        Traffic::of(self.operation.request_kind().is_write())
+    }
+
+    /// Where the next attempt goes.
+    pub(super) fn route(
+        &self,
+        state: &mut OperationRetryState,
+        terms: &mut AttemptTerms<'_>,
+    ) -> Routed {
+        if let Some(partition) = self.resolve_partition(state.now) {
+            state.partition = Some(partition);
+        }
+        let partition = state.partition.as_ref();
+        let snapshot = self.core.locations.snapshot();
+        let account = &snapshot.account;
+        terms.is_multi_write = account.is_multi_write();
+        let read = self.read_terms(account, terms);
+        terms.strategy = read.effective_strategy();
+        terms.session = self.session_token(read, partition.map(|it| &**it));
+        terms.partition_range = partition.map(|it| it.range().clone());
+        if self.is_about_account() {
+            return Routed { endpoint: account.default_endpoint().clone(), probe: None };
+        }
+        if !account.has_no_marks() && account.due_for_probe(state.now).next().is_some() {
+            self.core.prober.request();
+        }
+        let wanted = self.wanted(state, None);
+        let route = resolve_route(&snapshot, &wanted, self.core.locations.config(), state.now);
+        let routed = self.claimed(route, state);
+        if routed.probe.is_some() {
+            terms.execution_context = ExecutionContext::CircuitBreakerProbe;
+        }
+        if let Some(partition) = partition {
+            partition.activity.note(routed.endpoint.slot, self.core.tick(state.now));
+        }
+        routed
+    }
+
+    /// A route, once it is known whether this operation is the one that probes.
+    fn claimed(&self, route: Route<'_>, state: &OperationRetryState) -> Routed {
+        let (home, moved_to) = match route {
+            Route::To(endpoint) => return Routed { endpoint: endpoint.clone(), probe: None },
+            Route::ProbeOr { home, moved_to } => (home, moved_to),
+        };
+        let is_claimed = state.partition.as_ref().is_some_and(|partition| {
+            self.core.locations.claim_probe(&partition.id, self.traffic(), state.now)
+        });
+        match is_claimed {
+            true => Routed { endpoint: home.clone(), probe: Some(moved_to.clone()) },
+            false => Routed { endpoint: moved_to.clone(), probe: None },
+        }
+    }
+
+    /// The partition that the operation is about, as far as it is known.
+    fn resolve_partition(&self, now: Instant) -> Option<Arc<Partition>> {
+        if !self.operation.is_in_partition() {
+            return None;
+        }
+        let container = self.operation.encoded().container.as_ref()?;
+        self.core.containers.partition(container, self.operation.target(), now)
+    }
+
+    /// What decides how current a read must be.
+    fn read_terms(&self, account: &AccountEndpointState, terms: &AttemptTerms<'_>) -> ReadTerms {
+        let options = self.core.options.account();
+        ReadTerms {
+            strategy: terms.options.read_consistency_strategy(),
+            level: terms.options.consistency_level(),
+            account: account.default_consistency(),
+            is_multi_write: account.is_multi_write(),
+            upgrades_to_local_quorum: options.enable_upgrade_consistency_to_local_quorum(),
+        }
+    }
+
+    /// The token of the driver's session, where the request is to carry it.
+    fn session_token(&self, read: ReadTerms, partition: Option<&Partition>) -> Option<HeaderValue> {
+        let container = self.operation.encoded().container.as_ref()?;
+        let (operation, resource) = (self.operation.operation_type(), self.operation.path().kind());
+        let range = partition.map(|it| (it.range(), it.parents.as_slice()));
+        sends_session_token(operation, resource, read)
+            .then(|| self.core.sessions.token_for(container, range))
+            .flatten()
+    }
+
+    pub(super) fn wanted<'a>(
+        &'a self,
+        state: &'a OperationRetryState,
+        current: Option<&'a Endpoint>,
+    ) -> Wanted<'a> {
+        Wanted {
+            traffic: self.traffic(),
+            partition: state.partition.as_ref().map(|it| &it.id),
+            may_probe: self.operation.is_repeatable() && state.is_first_failure(),
+            excluded_regions: self.excluded,
+            failed_endpoints: &state.failed_endpoints,
+            current,
+            target: state.target,
+        }
+    }
+
+    /// How slow an attempt is before it is hedged, if it may be.
+    pub(super) fn hedging_threshold(&self, now: Instant) -> Duration {
+        let snapshot = self.core.locations.snapshot();
+        let account = &snapshot.account;
+        let is_healthy = |slot: usize| {
+            let mut endpoints = account.read_endpoints().iter();
+            endpoints.any(|it| it.slot == slot && account.is_available(&it.endpoint, false, now))
+        };
+        let class = self.operation.latency_class();
+        let recent = class.and_then(|it| self.core.latencies.percentile(it, now, is_healthy));
+        self.availability.hedging_threshold().resolve(Some(recent.unwrap_or(UNKNOWN_LATENCY)))
+    }
+
+    fn may_hedge(&self, terms: &AttemptTerms<'_>) -> bool {
+        let snapshot = self.core.locations.snapshot();
+        let hedging = HedgingTerms {
+            is_enabled: self.availability.hedging_enabled() && !self.is_about_account(),
+            is_disabled_by_account: snapshot.account.is_hedging_disabled(),
+            is_multi_write: terms.is_multi_write,
+            is_conditional: self.operation.precondition().is_some()
+                || terms.write.if_match_etag().is_some(),
+        };
+        may_be_hedged(self.operation.request_kind(), hedging)
+    }
+
+    /// Makes an attempt. If it is slow and may be hedged, a second one joins it in another region, and the first
+    /// outcome that is final counts; the other leg is cancelled.
+    pub(super) async fn race(
+        &self,
+        mut request: TransportRequest,
+        routed: &Routed,
+        terms: &AttemptTerms<'_>,
+        state: &OperationRetryState,
+        diagnostics: &mut DiagnosticsContextBuilder,
+    ) -> Raced {
+        let started = state.now;
+        let (ratio, burst) =
+            (self.availability.hedging_budget_ratio(), self.availability.hedging_budget_burst());
+        self.core.hedging_budget.earn(ratio, burst);
+        let may_hedge = self.may_hedge(terms);
+        // A threshold that no clock can hold is never reached.
+        let fires_at = started.checked_add(self.hedging_threshold(started)).filter(|_| may_hedge);
+        request.slow_after = fires_at;
+        let (decided, joined) = {
+            // Pinned here, in a block: it writes into the diagnostics until it is dropped.
+            let mut primary = std::pin::pin!(self.transport.execute(&request, diagnostics));
+            tokio::select! {
+                // The outcome first: an attempt that has ended needs no hedge.
+                biased;
+                result = &mut primary => (Decided::alone(result), None),
+                () = until(fires_at) => match self.hedge_request(routed, terms, state) {
+                    None => (Decided::alone(primary.await), None),
+                    Some(hedge) => {
+                        let (decided, joined) = self.join(primary, &hedge).await;
+                        (decided, Some((hedge, joined)))
+                    }
+                },
+            }
+        };
+        let Decided { is_hedge, result, other } = decided;
+        let Some((hedge, mut joined)) = joined else {
+            let endpoint = routed.endpoint.clone();
+            return Raced { result, endpoint, started, is_hedge, other: None };
+        };
+        match is_hedge {
+            true => diagnostics.left(LEFT),
+            false => joined.left(LEFT),
+        }
+        let hedge_started = joined.started();
+        diagnostics.absorb(joined);
+        let (won, lost, started) = match is_hedge {
+            true => (hedge.endpoint, routed.endpoint.clone(), hedge_started),
+            false => (routed.endpoint.clone(), hedge.endpoint, started),
+        };
+        let other = Some(OtherLeg { endpoint: lost, result: other });
+        Raced { result, endpoint: won, started, is_hedge, other }
+    }
+
+    /// Runs a hedge beside an attempt until it is known whose outcome counts.
+    async fn join(
+        &self,
+        mut primary: Pin<&mut impl Future<Output = TransportResult>>,
+        hedge: &Hedge,
+    ) -> (Decided, DiagnosticsContextBuilder) {
+        let mut joined = DiagnosticsContextBuilder::new(hedge.request.activity_id, Clock::now());
+        // On the heap: few attempts are hedged, and all of them would be larger by it.
+        let mut secondary = Box::pin(self.transport.execute(&hedge.request, &mut joined));
+        let kind = self.operation.request_kind();
+        let (is_hedge, first) = tokio::select! {
+            // The attempt first: of two that have ended, the preferred region counts.
+            biased;
+            result = &mut primary => (false, result),
+            result = &mut secondary => (true, result),
+        };
+        let decided = match (is_final(kind, &first.outcome), is_hedge) {
+            (true, _) => Decided { is_hedge, result: first, other: None },
+            (false, false) => Decided::of_both(first, secondary.as_mut().await),
+            (false, true) => Decided::of_both(primary.await, first),
+        };
+        drop(secondary);
+        (decided, joined)
+    }
+
+    /// The request of a hedge, if there is a region for it and the budget allows it.
+    fn hedge_request(
+        &self,
+        routed: &Routed,
+        terms: &AttemptTerms<'_>,
+        state: &OperationRetryState,
+    ) -> Option<Hedge> {
+        let endpoint = match &routed.probe {
+            // A probe is slow: its partition is served elsewhere already.
+            Some(moved_to) => moved_to.clone(),
+            None => {
+                let snapshot = self.core.locations.snapshot();
+                let wanted = self.wanted(state, Some(&routed.endpoint.endpoint));
+                resolve_hedge(&snapshot, &wanted, Clock::now())?.clone()
+            }
+        };
+        if !self.core.hedging_budget.spend() {
+            return None;
+        }
+        let terms = AttemptTerms { execution_context: ExecutionContext::Hedging, ..terms.clone() };
+        let request = build_transport_request(self.operation, &endpoint, &terms).ok()?;
+        Some(Hedge { endpoint, request })
+    }
+}
+
+/// A second attempt, beside one that is slow.
+struct Hedge {
+    endpoint: CosmosEndpoint,
+    request: TransportRequest,
+}
+
+/// Which leg of a race counts.
+struct Decided {
+    is_hedge: bool,
+    result: TransportResult,
+    /// The outcome of the other leg, unless that was cancelled or there was none.
+    other: Option<TransportResult>,
+}
+
+impl Decided {
+    fn alone(result: TransportResult) -> Self {
+        Self { is_hedge: false, result, other: None }
+    }
+
+    /// Both legs have ended, and the first of them did not end the race.
+    fn of_both(primary: TransportResult, hedge: TransportResult) -> Self {
+        let is_hedge = is_better_informed(&hedge.outcome, &primary.outcome);
+        let (result, other) = if is_hedge { (hedge, primary) } else { (primary, hedge) };
+        Self { is_hedge, result, other: Some(other) }
+    }
+}
+
+/// What diagnostics say of a leg that was cancelled.
+const LEFT: &str = "another region answered first";
+
+/// Waits until a moment; without one, for ever.
+async fn until(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
+impl CosmosOperation {
+    /// Whether it is about one partition, so that it can be routed around it: items, and procedures when they
+    /// are executed.
+    fn is_in_partition(&self) -> bool {
+        match self.path().kind() {
+            ResourceType::Document => true,
+            ResourceType::StoredProcedure => self.operation_type() == OperationType::Execute,
+            _ => false,
+        }
+    }
+
+    /// Whether it is about one item.
+    pub(super) fn is_about_one_item(&self) -> bool {
+        self.path().kind() == ResourceType::Document
+            && !matches!(
+                self.operation_type(),
+                OperationType::Query
+                    | OperationType::QueryPlan
+                    | OperationType::ReadFeed
+                    | OperationType::Batch
+            )
+    }
+
+    /// Which operations it takes about as long as; none if there are too few to compare with.
+    pub(super) fn latency_class(&self) -> Option<LatencyClass> {
+        match (self.is_about_one_item(), self.is_in_partition()) {
+            (true, _) => Some(LatencyClass::Point),
+            (false, true) => Some(LatencyClass::Scan),
+            (false, false) => None,
+        }
+    }
+}
+
+/// Waits for something until the deadline; says whether it came.
+pub(super) async fn within(deadline: Option<Instant>, something: impl Future<Output = ()>) -> bool {
+    match deadline {
+        Some(deadline) => tokio::time::timeout_at(deadline.into(), something).await.is_ok(),
+        None => {
+            something.await;
+            true
+        }
+    }
+}
+
+pub(super) fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
+    match (one, other) {
+        (Some(one), Some(other)) => Some(one.min(other)),
+        (one, other) => one.or(other),
+    }
+}

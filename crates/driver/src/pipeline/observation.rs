@@ -1,0 +1,122 @@
+//! What is noted of an operation that has ended: beside its diagnostics, and in the log.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::Ended;
+use crate::diagnostics::{DiagnosticsContext, DiagnosticsContextBuilder};
+use crate::driver_core::DriverCore;
+use crate::options::OptionLayers;
+use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
+
+/// From when on an operation is worth a line in the log.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SlowOperationThresholds {
+    is_traced: bool,
+    point: Duration,
+    other: Duration,
+    charge: f64,
+}
+
+impl SlowOperationThresholds {
+    pub(crate) fn of(options: &OptionLayers) -> Self {
+        let options = options.client_options();
+        Self {
+            is_traced: options.tracing_enabled(),
+            point: options.slow_point_operation_threshold(),
+            other: options.slow_operation_threshold(),
+            charge: f64::from(options.request_charge_threshold()),
+        }
+    }
+
+    fn is_slow(&self, operation: &CosmosOperation, took: Duration) -> bool {
+        took >= if operation.is_about_one_item() { self.point } else { self.other }
+    }
+}
+
+/// Adds what is known beside the attempts: warnings, and of an operation that failed, was slow or needed
+/// several attempts also how busy the machine was.
+pub(super) fn diagnose(
+    core: &DriverCore,
+    operation: &CosmosOperation,
+    ended: &Ended,
+    diagnostics: &mut DiagnosticsContextBuilder,
+    now: Instant,
+) {
+    let took = now.saturating_duration_since(diagnostics.started());
+    let is_usual = matches!(ended, Ended::Answered(_))
+        && diagnostics.attempts().len() == 1
+        && !core.thresholds.is_slow(operation, took);
+    if !is_usual {
+        diagnostics.observe_machine(core.runtime.monitor().history());
+    }
+    let snapshot = core.locations.snapshot();
+    let account = &snapshot.account;
+    if account.thin_client_endpoints() > 0 && core.tells_of_thin_client() {
+        let sentence = format!(
+            "the account has a second gateway (thin client) in {} regions, which is not used: \
+             requests go to the first one",
+            account.thin_client_endpoints()
+        );
+        let known = account.warnings().into_iter().flat_map(|it| it.iter().cloned());
+        diagnostics.warn(known.chain([sentence]).collect());
+    } else if let Some(warnings) = account.warnings() {
+        diagnostics.warn(Arc::clone(warnings));
+    }
+}
+
+/// One event for each operation: at the level of details where all is well, above it where the operation failed
+/// or was slow or expensive. Its attempts are in the diagnostics.
+pub(super) fn trace(
+    core: &DriverCore,
+    operation: &CosmosOperation,
+    outcome: &Result<CosmosResponse, Error>,
+) {
+    if !core.thresholds.is_traced {
+        return;
+    }
+    let (diagnostics, failed) = match outcome {
+        Ok(response) => (Some(response.diagnostics()), false),
+        Err(error) => (error.diagnostics(), is_failure(error.kind())),
+    };
+    let Some(diagnostics) = diagnostics else { return };
+    let is_slow = core.thresholds.is_slow(operation, diagnostics.elapsed());
+    let is_expensive = diagnostics.charge() >= core.thresholds.charge;
+    match (failed, is_slow, is_expensive) {
+        (true, _, _) => tell(operation, diagnostics, "operation failed"),
+        (false, true, _) => tell(operation, diagnostics, "slow operation"),
+        (false, false, true) => tell(operation, diagnostics, "expensive operation"),
+        (false, false, false) => tracing::debug!(
+            operation = operation.operation_type().as_str(),
+            activity_id = %diagnostics.activity_id(),
+            attempts = diagnostics.attempts().len() + diagnostics.attempts_left_out(),
+            elapsed = ?diagnostics.elapsed(),
+            status = diagnostics.status().map(tracing::field::display),
+            "operation ended"
+        ),
+    }
+}
+
+fn tell(operation: &CosmosOperation, diagnostics: &DiagnosticsContext, what: &'static str) {
+    tracing::warn!(
+        operation = operation.operation_type().as_str(),
+        activity_id = %diagnostics.activity_id(),
+        attempts = diagnostics.attempts().len() + diagnostics.attempts_left_out(),
+        elapsed = ?diagnostics.elapsed(),
+        status = diagnostics.status().map(tracing::field::display),
+        charge = diagnostics.charge(),
+        %diagnostics,
+        "{what}"
+    );
+}
+
+/// What an application meets in its daily work is not a failure: an item that is not there, or is there already.
+fn is_failure(kind: ErrorKind) -> bool {
+    !matches!(
+        kind,
+        ErrorKind::NotFound
+            | ErrorKind::Conflict
+            | ErrorKind::PreconditionFailed
+            | ErrorKind::Cancelled
+    )
+}

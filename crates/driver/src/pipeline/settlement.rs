@@ -1,0 +1,298 @@
+//! What comes after an attempt: who is told of its outcome, and what the operation does next.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use sidereal_protocol::headers::{ResponseHeaders, names};
+
+use super::attempt::{Raced, Routed, Run, earlier, within};
+use super::{Evaluation, OperationRetryState, evaluate_transport_result};
+use crate::OperationTarget;
+use crate::diagnostics::Decision;
+use crate::retry::{Budgets, Circumstances, Effect, Elsewhere, Question, Verdict, row_of};
+use crate::routing::{
+    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
+};
+use crate::system::Clock;
+use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
+
+/// The longest that an operation waits for a container to be read anew before it tries again with what is known.
+const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
+
+/// Why nothing is tried again at a range that is gone.
+const RANGE_IS_GONE: &str =
+    "the partition range was split or merged: ask the ranges that took its place";
+
+impl Run<'_> {
+    /// Takes in what an attempt showed, whatever the operation does next.
+    pub(super) fn observe(&self, raced: &Raced, routed: &Routed, state: &mut OperationRetryState) {
+        state.observe(&raced.result);
+        self.observe_outcome(&raced.result.outcome, state);
+        if let TransportOutcome::Success(_) = raced.result.outcome
+            && let Some(class) = self.operation.latency_class()
+        {
+            let took = raced.result.at.saturating_duration_since(raced.started);
+            self.core.latencies.record(class, raced.endpoint.slot, took, raced.result.at);
+        }
+        if let Some(other) = &raced.other
+            && let Some(result) = &other.result
+        {
+            state.was_ambiguous |= result.was_ambiguous;
+            self.observe_outcome(&result.outcome, state);
+            self.blame(&other.endpoint, result, false, state);
+        }
+        match routed.probe {
+            Some(_) => self.judge_probe(raced, routed, state),
+            None => self.count_hedge_wins(raced, routed, state),
+        }
+    }
+
+    /// Takes in what a response says of the session and of the container's ranges.
+    fn observe_outcome(&self, outcome: &TransportOutcome, state: &mut OperationRetryState) {
+        let Some(container) = &self.operation.encoded().container else { return };
+        let (TransportOutcome::Success(response) | TransportOutcome::HttpError(response)) = outcome
+        else {
+            return;
+        };
+        let is_partitioned = self.operation.path().kind().is_partitioned();
+        // A success, or a refusal that rests on what the replica holds.
+        if is_partitioned && response.status.carries_session_progress() {
+            self.core.sessions.observe(container, &response.headers);
+        }
+        if is_partitioned {
+            self.compare_range(container, response, state);
+        }
+    }
+
+    /// A response from another range, or of another container, than was known: what is known is stale. Where
+    /// nothing was known, the response tells.
+    fn compare_range(
+        &self,
+        container: &Arc<str>,
+        response: &TransportResponse,
+        state: &mut OperationRetryState,
+    ) {
+        let headers = ResponseHeaders::new(&response.headers);
+        let Some(range) = headers.text(&names::PARTITION_KEY_RANGE_ID) else { return };
+        let rid = headers.owner_id().unwrap_or_default();
+        match &state.partition {
+            Some(known) if known.range().as_str() == range => {
+                if !rid.is_empty() && *known.id.container_rid != *rid {
+                    self.core.containers.request_refresh(container, Stale::Container);
+                }
+            }
+            Some(_) => self.core.containers.request_refresh(container, Stale::Ranges),
+            None if rid.is_empty() => {}
+            None => {
+                let Some(range) = headers.partition_key_range_id() else { return };
+                state.partition = Some(Arc::new(Partition::new(rid.into(), range, Vec::new())));
+            }
+        }
+    }
+
+    /// Whether a probe has shown that its partition serves again. One that was slower than a hedge would wait
+    /// for, or was not answered, has shown the opposite.
+    fn judge_probe(&self, raced: &Raced, routed: &Routed, state: &OperationRetryState) {
+        let Some(partition) = &state.partition else { return };
+        let took = raced.result.at.saturating_duration_since(raced.started);
+        let met = raced.result.outcome.met();
+        let row = row_of(&Question { kind: self.operation.request_kind(), met });
+        let is_failing = row
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, Effect::MarkPartition | Effect::MarkEndpoint(_)));
+        let is_answer = matches!(
+            raced.result.outcome,
+            TransportOutcome::Success(_) | TransportOutcome::HttpError(_)
+        );
+        let is_in_time = took <= self.hedging_threshold(raced.started);
+        if is_answer && is_in_time && !is_failing && !raced.is_hedge && raced.other.is_none() {
+            self.core.locations.partition_recovered(&partition.id, self.traffic());
+        } else {
+            self.mark_partition(partition, &routed.endpoint, true, raced.result.at);
+        }
+    }
+
+    /// Hedges that beat a partition's region again and again count as a failure of the partition there.
+    fn count_hedge_wins(&self, raced: &Raced, routed: &Routed, state: &OperationRetryState) {
+        let Some(partition) = &state.partition else { return };
+        match raced.is_hedge && matches!(raced.result.outcome, TransportOutcome::Success(_)) {
+            true => {
+                let threshold = self.core.locations.config().consecutive_hedge_win_threshold;
+                if partition.hedge_wins.won(threshold) {
+                    self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
+                }
+            }
+            false => partition.hedge_wins.lost(),
+        }
+    }
+
+    fn mark_partition(
+        &self,
+        partition: &Arc<Partition>,
+        endpoint: &CosmosEndpoint,
+        is_probe: bool,
+        now: Instant,
+    ) {
+        let mark = LocationEffect::MarkPartitionUnavailable {
+            partition: Some(Arc::clone(partition)),
+            endpoint: endpoint.clone(),
+            traffic: self.traffic(),
+            is_probe,
+        };
+        self.apply(&[mark], now);
+    }
+
+    fn apply(&self, effects: &[LocationEffect], now: Instant) {
+        let asked = |slot| self.core.partitions_asked(slot, now);
+        self.core.locations.apply(effects, now, asked);
+    }
+
+    /// Tells the account's store what an outcome says of the account, and nothing more.
+    fn blame(
+        &self,
+        endpoint: &CosmosEndpoint,
+        result: &TransportResult,
+        is_probe: bool,
+        state: &mut OperationRetryState,
+    ) {
+        let evaluation = self.evaluate(result, endpoint, is_probe, state);
+        self.apply(&evaluation.effects, result.at);
+    }
+
+    /// Decides what comes after a failure, and tells the account's store what it says of the account.
+    ///
+    /// Where the account is out of date the decision waits for it to be read: which region accepts writes
+    /// is exactly what is not known. Unless the service moves partitions one by one: then the partition has
+    /// moved, and the operation follows it.
+    pub(super) async fn settle(
+        &self,
+        raced: &Raced,
+        routed: &Routed,
+        state: &mut OperationRetryState,
+    ) -> Verdict {
+        if state.is_first_failure() {
+            state.budgets = self.with_session_retry(state.budgets);
+        }
+        let is_probe = routed.probe.is_some() && !raced.is_hedge;
+        let evaluation = self.evaluate(&raced.result, &raced.endpoint, is_probe, state);
+        self.apply(&evaluation.effects, raced.result.at);
+        let is_retried = !matches!(evaluation.verdict.decision, Decision::Finish { .. });
+        let is_stale = self.refresh_container(&evaluation, is_retried).await;
+        if is_stale && is_retried && self.is_range_gone() {
+            return Verdict::finish(RANGE_IS_GONE);
+        }
+        let is_out_of_date = evaluation
+            .effects
+            .iter()
+            .any(|effect| matches!(effect, LocationEffect::RefreshAccountProperties));
+        if !is_out_of_date {
+            return self.moved_verdict(evaluation, raced, is_probe, state);
+        }
+        match is_retried && !self.follows_partition(state) {
+            true => within(self.deadline, self.core.account.refreshed()).await,
+            false => {
+                self.core.account.request_refresh();
+                true
+            }
+        };
+        self.evaluate(&raced.result, &raced.endpoint, is_probe, state).verdict
+    }
+
+    /// The verdict, once the effects are applied: a partition that has moved gives its operation somewhere to
+    /// go.
+    fn moved_verdict(
+        &self,
+        evaluation: Evaluation,
+        raced: &Raced,
+        is_probe: bool,
+        state: &mut OperationRetryState,
+    ) -> Verdict {
+        match evaluation.verdict.decision {
+            Decision::RetryHere { .. } if self.follows_partition(state) => {
+                self.evaluate(&raced.result, &raced.endpoint, is_probe, state).verdict
+            }
+            _ => evaluation.verdict,
+        }
+    }
+
+    /// Whether the operation's writes follow its partition: the service moves it by itself.
+    fn follows_partition(&self, state: &OperationRetryState) -> bool {
+        let snapshot = self.core.locations.snapshot();
+        let is_write = self.operation.request_kind().is_write();
+        is_write
+            && !snapshot.account.is_multi_write()
+            && state.partition.is_some()
+            && snapshot.partitions.mechanism(&snapshot.account, self.traffic()).is_some()
+    }
+
+    /// Has a container read anew that an outcome says is stale, and waits for it if the operation goes on.
+    /// Says whether it is.
+    async fn refresh_container(&self, evaluation: &Evaluation, is_retried: bool) -> bool {
+        let Some(container) = &self.operation.encoded().container else { return false };
+        let stale = evaluation.effects.iter().find_map(|effect| match effect {
+            LocationEffect::RefreshContainer => Some(Stale::Container),
+            LocationEffect::RefreshPartitionRanges => Some(Stale::Ranges),
+            _ => None,
+        });
+        let Some(stale) = stale else { return false };
+        if stale == Stale::Container {
+            self.core.sessions.forget(container);
+        }
+        if is_retried {
+            let longest = Clock::now().checked_add(CONTAINER_REFRESH_WAIT);
+            let refreshed = self.core.containers.refreshed(container, stale);
+            within(earlier(self.deadline, longest), refreshed).await;
+        } else {
+            self.core.containers.request_refresh(container, stale);
+        }
+        true
+    }
+
+    /// Whether the operation names a range that is known to be gone: no retry can find it.
+    fn is_range_gone(&self) -> bool {
+        let Some(OperationTarget::PartitionRange(range)) = self.operation.target() else {
+            return false;
+        };
+        let Some(container) = &self.operation.encoded().container else { return false };
+        self.core.containers.is_gone(container, range)
+    }
+
+    /// A region of a multi-write account gets time to catch up with a session, unless another is preferred.
+    fn with_session_retry(&self, budgets: Budgets) -> Budgets {
+        let options = self.core.options.retry();
+        let is_multi_write = self.core.locations.snapshot().account.is_multi_write();
+        if !is_multi_write || options.remote_region_preferred() {
+            return budgets;
+        }
+        let session = options.session_retry();
+        let count = session.max_in_region_retry_count();
+        budgets.with_session_retry(count, session.min_in_region_retry_time())
+    }
+
+    fn evaluate(
+        &self,
+        result: &TransportResult,
+        endpoint: &CosmosEndpoint,
+        is_probe: bool,
+        state: &mut OperationRetryState,
+    ) -> Evaluation {
+        let snapshot = self.core.locations.snapshot();
+        let is_left = !self.is_about_account()
+            && is_elsewhere_left(&snapshot, &self.wanted(state, Some(&endpoint.endpoint)));
+        state.elsewhere = Elsewhere { is_left };
+        let circumstances = Circumstances {
+            deadline: self.deadline,
+            now: Clock::now(),
+            jitter: self.core.clock().random(),
+        };
+        let attempted = Attempted {
+            endpoint,
+            partition: state.partition.as_ref(),
+            traffic: self.traffic(),
+            is_probe,
+        };
+        let outcome = &result.outcome;
+        evaluate_transport_result(self.operation, &attempted, outcome, state, &circumstances)
+    }
+}

@@ -1,0 +1,291 @@
+//! Keeps what is known of containers: read when one is first used, refreshed when it turns out to be stale.
+//!
+//! One task reads a container, so reads are single-flight and outlive the operations that wait for them.
+//! Operations do not wait for the first read: the service routes by itself, and says which range answered.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::{Duration, Instant};
+
+use arc_swap::ArcSwap;
+use sidereal_protocol::PartitionKeyRangeId;
+use tokio::sync::watch;
+
+use super::container_reader::{read_container, read_range_changes};
+use super::{ContainerMetadata, LocationStateStore, Partition};
+use crate::system::{Clock, TaskSpawner};
+use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationTarget};
+
+/// The most containers that are kept. An application that uses more reads one of them anew for each.
+const MAX_CONTAINERS: usize = 10_000;
+
+/// The least time between two reads of a container, however many operations ask: a split under load must not
+/// turn its load into reads of the ranges.
+const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
+
+/// How long a container that could not be read is not tried again for operations that can do without.
+const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// Executes operations on metadata for the cache.
+pub(crate) trait MetadataReader: fmt::Debug + Send + Sync {
+    fn execute<'a>(&'a self, operation: &'a CosmosOperation) -> MetadataFuture<'a>;
+}
+
+/// Boxed: the operation pipeline asks this cache, whose reads run through the pipeline.
+pub(crate) type MetadataFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<CosmosResponse, Error>> + Send + 'a>>;
+
+/// What is known to be stale.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// The partition ranges.
+    Ranges,
+    /// Everything: the container was recreated under the same name.
+    Container,
+}
+
+/// The containers of an account.
+#[derive(Debug)]
+pub(crate) struct ContainerCache {
+    /// By the container's link. Changed only when a container is new.
+    containers: ArcSwap<BTreeMap<Arc<str>, Arc<ContainerEntry>>>,
+    reader: Weak<dyn MetadataReader>,
+    /// Told of partitions that are gone.
+    locations: Arc<LocationStateStore>,
+    tasks: TaskSpawner,
+}
+
+/// One container, and the reads of it.
+#[derive(Debug)]
+struct ContainerEntry {
+    link: Arc<str>,
+    resolution: ArcSwap<Resolution>,
+    is_recreated: AtomicBool,
+    /// How many reads were asked for.
+    wanted: AtomicU64,
+    is_reading: AtomicBool,
+    /// How many of them are done; all, once nobody reads any more.
+    done: watch::Sender<u64>,
+}
+
+/// What reads came to.
+#[derive(Clone, Debug, Default)]
+struct Resolution {
+    known: Option<Arc<ContainerMetadata>>,
+    /// Why the last read failed, and when.
+    failed: Option<(Instant, Arc<Error>)>,
+}
+
+impl ContainerCache {
+    pub(crate) fn new(
+        reader: Weak<dyn MetadataReader>,
+        locations: Arc<LocationStateStore>,
+        tasks: TaskSpawner,
+    ) -> Self {
+        Self { containers: ArcSwap::default(), reader, locations, tasks }
+    }
+
+    /// The partition that an operation is about, as far as it is known. A container of which nothing is known
+    /// is read in the background.
+    pub(crate) fn partition(
+        &self,
+        container: &Arc<str>,
+        target: Option<&OperationTarget>,
+        now: Instant,
+    ) -> Option<Arc<Partition>> {
+        let containers = self.containers.load();
+        let Some(entry) = containers.get(container) else {
+            self.request(&self.entry(container));
+            return None;
+        };
+        let resolution = entry.resolution.load();
+        match &resolution.known {
+            Some(known) => known.partition_of(target).cloned(),
+            None => {
+                let is_due =
+                    |(at, _): &(Instant, _)| now.saturating_duration_since(*at) >= FAILURE_INTERVAL;
+                // A read that is under way has not failed yet, and asking for it again costs nothing.
+                if resolution.failed.as_ref().is_some_and(is_due) {
+                    self.request(entry);
+                }
+                None
+            }
+        }
+    }
+
+    /// The container, read first if it is not known.
+    pub(crate) async fn resolved(
+        &self,
+        container: &Arc<str>,
+    ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
+        let entry = self.entry(container);
+        if let Some(known) = &entry.resolution.load().known {
+            return Ok(Arc::clone(known));
+        }
+        self.refresh(&entry).await;
+        let resolution = entry.resolution.load();
+        match (&resolution.known, &resolution.failed) {
+            (Some(known), _) => Ok(Arc::clone(known)),
+            (None, Some((_, error))) => Err(Arc::clone(error)),
+            (None, None) => Err(Arc::new(Error::new(
+                ErrorKind::Cancelled,
+                "the driver is shutting down, and the container has not been read",
+            ))),
+        }
+    }
+
+    /// Asks for a container to be read anew, and does not wait for it.
+    pub(crate) fn request_refresh(&self, container: &Arc<str>, stale: Stale) {
+        let entry = self.entry(container);
+        entry.note(stale);
+        self.request(&entry);
+    }
+
+    /// Waits for a read of a container that begins after this call, whatever comes of it.
+    pub(crate) async fn refreshed(&self, container: &Arc<str>, stale: Stale) {
+        let entry = self.entry(container);
+        entry.note(stale);
+        self.refresh(&entry).await;
+    }
+
+    /// Every partition that is known, for statistics over all of them.
+    pub(crate) fn each_partition(&self, mut visit: impl FnMut(&Partition)) {
+        for entry in self.containers.load().values() {
+            if let Some(known) = &entry.resolution.load().known {
+                known.partitions().iter().for_each(|partition| visit(partition));
+            }
+        }
+    }
+
+    /// Whether a range of a container is known to have been split or merged.
+    pub(crate) fn is_gone(&self, container: &str, range: &PartitionKeyRangeId) -> bool {
+        let containers = self.containers.load();
+        containers.get(container).is_some_and(|entry| {
+            let resolution = entry.resolution.load();
+            resolution.known.as_ref().is_some_and(|known| known.ranges().is_gone(range.as_str()))
+        })
+    }
+
+    fn entry(&self, container: &Arc<str>) -> Arc<ContainerEntry> {
+        if let Some(entry) = self.containers.load().get(container) {
+            return Arc::clone(entry);
+        }
+        let made = Arc::new(ContainerEntry::new(container));
+        self.containers.rcu(|containers| {
+            let mut containers = BTreeMap::clone(containers);
+            if !containers.contains_key(container) {
+                if containers.len() >= MAX_CONTAINERS {
+                    containers.pop_first();
+                }
+                containers.insert(Arc::clone(container), Arc::clone(&made));
+            }
+            containers
+        });
+        // Another thread may have inserted its own first.
+        self.containers.load().get(container).map_or(made, Arc::clone)
+    }
+
+    async fn refresh(&self, entry: &Arc<ContainerEntry>) {
+        let mut done = entry.done.subscribe();
+        let wanted = self.request(entry);
+        // The sender is the entry's own, so the wait cannot fail.
+        let _ = done.wait_for(|done| *done >= wanted).await;
+    }
+
+    /// Asks for a read; says which one.
+    fn request(&self, entry: &Arc<ContainerEntry>) -> u64 {
+        // SeqCst, here and where the task ends: either the task sees this read wanted before it ends, or
+        // this sees that the task has ended. With anything weaker both could miss the other.
+        let wanted = entry.wanted.fetch_add(1, Ordering::SeqCst) + 1;
+        if !entry.is_reading.swap(true, Ordering::SeqCst) {
+            let (entry, reader) = (Arc::clone(entry), self.reader.clone());
+            // Made before the task, so that it tells of the end also if the task is not started.
+            let locations = Arc::clone(&self.locations);
+            let reading = Reading { entry, locations, is_over: false };
+            self.tasks.spawn("container-refresh", reading.read_while_wanted(reader));
+        }
+        wanted
+    }
+}
+
+impl ContainerEntry {
+    fn new(link: &Arc<str>) -> Self {
+        Self {
+            link: Arc::clone(link),
+            resolution: ArcSwap::default(),
+            is_recreated: AtomicBool::new(false),
+            wanted: AtomicU64::new(0),
+            is_reading: AtomicBool::new(false),
+            done: watch::Sender::default(),
+        }
+    }
+
+    fn note(&self, stale: Stale) {
+        if stale == Stale::Container {
+            // Before the read is asked for, so that the read sees it.
+            self.is_recreated.store(true, Ordering::SeqCst);
+        }
+    }
+
+    async fn read(&self, reader: &dyn MetadataReader, locations: &LocationStateStore) {
+        let is_recreated = self.is_recreated.swap(false, Ordering::SeqCst);
+        let before = self.resolution.load_full();
+        let read = match &before.known {
+            Some(known) if !is_recreated => read_range_changes(reader, &self.link, known).await,
+            _ => read_container(reader, &self.link).await,
+        };
+        self.resolution.store(Arc::new(match read {
+            Ok(container) => {
+                locations.sync_container(before.known.as_deref(), &container);
+                Resolution { known: Some(Arc::new(container)), failed: None }
+            }
+            Err(error) => {
+                tracing::debug!(container = %self.link, %error, "a container could not be read");
+                self.is_recreated.fetch_or(is_recreated, Ordering::SeqCst);
+                // What was recreated is not known any more; ranges that are stale are better than none.
+                let known = before.known.clone().filter(|_| !is_recreated);
+                Resolution { known, failed: Some((Clock::now(), Arc::new(error))) }
+            }
+        }));
+    }
+}
+
+/// Reads a container for as long as somebody wants it read anew.
+struct Reading {
+    entry: Arc<ContainerEntry>,
+    locations: Arc<LocationStateStore>,
+    is_over: bool,
+}
+
+impl Reading {
+    async fn read_while_wanted(mut self, reader: Weak<dyn MetadataReader>) {
+        loop {
+            let wanted = self.entry.wanted.load(Ordering::SeqCst);
+            // Strong only during a read: the task must not keep the driver alive.
+            let Some(current) = reader.upgrade() else { return };
+            self.entry.read(&*current, &self.locations).await;
+            drop(current);
+            self.entry.done.send_replace(wanted);
+            self.entry.is_reading.store(false, Ordering::SeqCst);
+            let is_wanted_again = self.entry.wanted.load(Ordering::SeqCst) != wanted;
+            if !is_wanted_again || self.entry.is_reading.swap(true, Ordering::SeqCst) {
+                self.is_over = true;
+                return;
+            }
+            tokio::time::sleep(MIN_REFRESH_INTERVAL).await;
+        }
+    }
+}
+
+/// A task that was aborted, or never started: the driver is shutting down, and nobody is to wait for it.
+impl Drop for Reading {
+    fn drop(&mut self) {
+        if !self.is_over {
+            self.entry.is_reading.store(false, Ordering::SeqCst);
+            self.entry.done.send_replace(u64::MAX);
+        }
+    }
+}

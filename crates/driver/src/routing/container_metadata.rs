@@ -1,0 +1,205 @@
+//! What requests to a container need to know of it. Values; `container_cache.rs` reads and keeps them.
+
+use std::sync::Arc;
+
+use sidereal_protocol::{
+    EffectivePartitionKeyRange, PartitionKey, PartitionKeyDefinition, PartitionKeyRange,
+    RoutingMap, RoutingMapError,
+};
+
+use super::Partition;
+use crate::OperationTarget;
+
+/// A container at a moment: its identity, what it is partitioned by, and its partition ranges.
+#[derive(Clone, Debug)]
+pub struct ContainerMetadata {
+    rid: Arc<str>,
+    definition: Arc<PartitionKeyDefinition>,
+    ranges: RoutingMap,
+    /// One for each of the ranges, in their order.
+    partitions: Vec<Arc<Partition>>,
+    /// Where the list of ranges ended: changes since are listed from here.
+    continuation: Option<String>,
+}
+
+impl ContainerMetadata {
+    /// # Errors
+    ///
+    /// The ranges do not cover the key space.
+    pub(crate) fn new(
+        rid: Arc<str>,
+        definition: PartitionKeyDefinition,
+        ranges: Vec<PartitionKeyRange>,
+        continuation: Option<String>,
+    ) -> Result<Self, RoutingMapError> {
+        let definition = Arc::new(definition);
+        let (ranges, partitions) = (RoutingMap::build(ranges)?, Vec::new());
+        let container = Self { rid, definition, ranges, partitions, continuation };
+        Ok(container.with_partitions_of(&[]))
+    }
+
+    /// The container after changes of its ranges.
+    ///
+    /// # Errors
+    ///
+    /// With them the ranges do not cover the key space: half a split was listed.
+    pub(crate) fn after(
+        &self,
+        changes: Vec<PartitionKeyRange>,
+        continuation: Option<String>,
+    ) -> Result<Self, RoutingMapError> {
+        let ranges = self.ranges.apply(changes)?;
+        let continuation = continuation.or_else(|| self.continuation.clone());
+        let container = Self { ranges, continuation, ..self.clone() };
+        Ok(container.with_partitions_of(&self.partitions))
+    }
+
+    /// Partitions that are still there stay the same values: what is known of them is not lost.
+    fn with_partitions_of(mut self, before: &[Arc<Partition>]) -> Self {
+        let partition = |range: &Arc<sidereal_protocol::RoutedRange>| {
+            let known = before.iter().find(|it| it.range() == range.id());
+            known.cloned().unwrap_or_else(|| {
+                let parents = range.parents().to_vec();
+                Arc::new(Partition::new(Arc::clone(&self.rid), range.id().clone(), parents))
+            })
+        };
+        self.partitions = self.ranges.ranges().iter().map(partition).collect();
+        self
+    }
+
+    /// The identity that the service gave it. A container that is recreated gets another.
+    #[must_use]
+    pub fn rid(&self) -> &str {
+        &self.rid
+    }
+
+    /// What it is partitioned by.
+    #[must_use]
+    pub fn partition_key_definition(&self) -> &PartitionKeyDefinition {
+        &self.definition
+    }
+
+    /// Its partition ranges.
+    #[must_use]
+    pub fn ranges(&self) -> &RoutingMap {
+        &self.ranges
+    }
+
+    pub(crate) fn continuation(&self) -> Option<&str> {
+        self.continuation.as_deref()
+    }
+
+    pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
+        &self.partitions
+    }
+
+    /// The partition that an operation's target is in, if it is in one.
+    pub(crate) fn partition_of(&self, target: Option<&OperationTarget>) -> Option<&Arc<Partition>> {
+        match target? {
+            OperationTarget::PartitionKey(key) => self.partition_of_key(key),
+            OperationTarget::PartitionRange(id) => {
+                self.partitions.iter().find(|it| it.range() == id)
+            }
+            OperationTarget::EffectiveRange(range) => self.only_partition(range),
+            OperationTarget::Feed => match self.partitions.as_slice() {
+                [only] => Some(only),
+                _ => None,
+            },
+        }
+    }
+
+    fn partition_of_key(&self, key: &PartitionKey) -> Option<&Arc<Partition>> {
+        // A prefix of a hierarchical key may be in several; a key that does not fit is the service's to refuse.
+        if key.components().len() < self.definition.paths().len() {
+            return self.only_partition(&self.definition.effective_range(key).ok()?);
+        }
+        let effective = self.definition.effective_key(key).ok()?;
+        self.partitions.get(self.ranges.position(&effective))
+    }
+
+    fn only_partition(&self, range: &EffectivePartitionKeyRange) -> Option<&Arc<Partition>> {
+        match self.ranges.overlapping(range) {
+            [only] => self.partitions.get(self.ranges.position(only.range().min())),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sidereal_protocol::PartitionKeyRangeId;
+
+    use super::*;
+
+    fn range(id: u32, min: &str, max: &str, parents: &[u32]) -> PartitionKeyRange {
+        let mut range =
+            PartitionKeyRange::new(id.into(), min.parse().unwrap(), max.parse().unwrap());
+        range.parents = parents.iter().copied().map(Into::into).collect();
+        range
+    }
+
+    fn container(paths: &[&str], ranges: Vec<PartitionKeyRange>) -> ContainerMetadata {
+        let definition = PartitionKeyDefinition::new(paths).unwrap();
+        ContainerMetadata::new("rid".into(), definition, ranges, Some("1".to_owned())).unwrap()
+    }
+
+    fn halves() -> Vec<PartitionKeyRange> {
+        vec![range(1, "", "1F", &[0]), range(2, "1F", "FF", &[0])]
+    }
+
+    fn found(container: &ContainerMetadata, target: &OperationTarget) -> Option<String> {
+        container.partition_of(Some(target)).map(|it| it.range().to_string())
+    }
+
+    #[test]
+    fn a_key_is_in_the_partition_that_the_service_would_route_it_to() {
+        let container = container(&["/customer"], halves());
+        for key in ["a", "b", "c", "d", "contoso"] {
+            let key = PartitionKey::from(key);
+            let effective = container.definition.effective_key(&key).unwrap();
+            let expected = container.ranges.at(&effective).id().to_string();
+            assert_eq!(found(&container, &OperationTarget::PartitionKey(key)), Some(expected));
+        }
+    }
+
+    #[test]
+    fn a_range_and_the_part_of_one_are_in_one_partition_and_a_feed_may_be_in_several() {
+        let container = container(&["/customer"], halves());
+        let by_id = OperationTarget::PartitionRange(PartitionKeyRangeId::from(2));
+        assert_eq!(found(&container, &by_id).as_deref(), Some("2"));
+        let part = |min: &str, max: &str| {
+            let range = EffectivePartitionKeyRange::new(min.parse().unwrap(), max.parse().unwrap());
+            OperationTarget::EffectiveRange(range.unwrap())
+        };
+        assert_eq!(found(&container, &part("20", "30")).as_deref(), Some("2"));
+        assert_eq!(found(&container, &part("10", "30")), None);
+        assert_eq!(found(&container, &OperationTarget::Feed), None);
+        let whole = self::container(&["/customer"], vec![range(0, "", "FF", &[])]);
+        assert_eq!(found(&whole, &OperationTarget::Feed).as_deref(), Some("0"));
+    }
+
+    #[test]
+    fn a_key_that_does_not_fit_is_in_no_partition() {
+        let container = container(&["/tenant", "/user"], halves());
+        let too_long = PartitionKey::new(["a", "b", "c"]).unwrap();
+        assert_eq!(found(&container, &OperationTarget::PartitionKey(too_long)), None);
+    }
+
+    #[test]
+    fn a_split_replaces_one_partition_and_keeps_the_others() {
+        let before = container(&["/customer"], halves());
+        let changes = vec![range(3, "", "0F", &[0, 1]), range(4, "0F", "1F", &[0, 1])];
+        let after = before.after(changes, Some("2".to_owned())).unwrap();
+        let ids: Vec<&str> = after.partitions.iter().map(|it| it.range().as_str()).collect();
+        assert_eq!(ids, ["3", "4", "2"]);
+        assert!(Arc::ptr_eq(&before.partitions[1], &after.partitions[2]));
+        assert_eq!(after.partitions[0].parents, [0, 1].map(PartitionKeyRangeId::from));
+        assert_eq!(after.continuation(), Some("2"));
+    }
+
+    #[test]
+    fn half_a_split_is_refused() {
+        let before = container(&["/customer"], halves());
+        assert!(before.after(vec![range(3, "", "0F", &[0, 1])], None).is_err());
+    }
+}

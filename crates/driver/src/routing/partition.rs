@@ -1,0 +1,151 @@
+//! A partition as requests are routed to it: its name, what it descends from, where it was asked lately.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use sidereal_protocol::PartitionKeyRangeId;
+
+/// Names a partition of an account: range `0` exists in every container.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PartitionId {
+    pub(crate) container_rid: Arc<str>,
+    pub(crate) range: PartitionKeyRangeId,
+}
+
+/// A partition that requests go to. Made when a container is resolved, or from what a response says.
+#[derive(Debug)]
+pub(crate) struct Partition {
+    pub(crate) id: PartitionId,
+    /// The ranges that it was split or merged from.
+    pub(crate) parents: Vec<PartitionKeyRangeId>,
+    pub(crate) activity: PartitionActivity,
+    pub(crate) hedge_wins: HedgeWins,
+}
+
+impl Partition {
+    pub(crate) fn new(
+        container_rid: Arc<str>,
+        range: PartitionKeyRangeId,
+        parents: Vec<PartitionKeyRangeId>,
+    ) -> Self {
+        let id = PartitionId { container_rid, range };
+        let (activity, hedge_wins) = (PartitionActivity::default(), HedgeWins::default());
+        Self { id, parents, activity, hedge_wins }
+    }
+
+    /// The id of its range.
+    pub(crate) fn range(&self) -> &PartitionKeyRangeId {
+        &self.id.range
+    }
+}
+
+/// How many hedges in a row have beaten the region of a partition.
+#[derive(Debug, Default)]
+pub(crate) struct HedgeWins(AtomicU32);
+
+impl HedgeWins {
+    /// Notes that a hedge has won; says whether it is the last of so many in a row, and begins anew then.
+    pub(crate) fn won(&self, of: u32) -> bool {
+        // Relaxed: a count by itself. Exactly one thread brings it to the number, and resets it.
+        let is_last = self.0.fetch_add(1, Ordering::Relaxed).saturating_add(1) == of.max(1);
+        if is_last {
+            self.0.store(0, Ordering::Relaxed);
+        }
+        is_last
+    }
+
+    /// Notes that the region has answered by itself.
+    pub(crate) fn lost(&self) {
+        // Only read in the usual case: requests on several cores do not contend for it.
+        if self.0.load(Ordering::Relaxed) != 0 {
+            self.0.store(0, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The most endpoints of an account whose activity is kept. More regions than any account has.
+pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
+
+/// In which regions a partition was asked lately, to know what share of an endpoint's partitions fails.
+///
+/// A coarse time for each endpoint, kept on the way of a request: one load, and a store only when the tick has
+/// changed, so that requests on several cores do not contend for the cache line.
+#[derive(Debug)]
+pub(crate) struct PartitionActivity {
+    asked: [AtomicU32; MAX_ENDPOINT_SLOTS],
+}
+
+impl Default for PartitionActivity {
+    fn default() -> Self {
+        Self { asked: [const { AtomicU32::new(0) }; MAX_ENDPOINT_SLOTS] }
+    }
+}
+
+impl PartitionActivity {
+    /// Notes that the partition is asked at the endpoint of a slot.
+    pub(crate) fn note(&self, slot: usize, tick: Tick) {
+        let Some(asked) = self.asked.get(slot) else { return };
+        // Relaxed: a statistic. A store that is lost is made up for by the next request.
+        if asked.load(Ordering::Relaxed) != tick.0 {
+            asked.store(tick.0, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether the partition was asked there within so many ticks.
+    pub(crate) fn was_asked(&self, slot: usize, now: Tick, within: u32) -> bool {
+        let asked = self.asked.get(slot).map_or(0, |asked| asked.load(Ordering::Relaxed));
+        asked != 0 && now.0.saturating_sub(asked) <= within
+    }
+}
+
+/// A moment in units of an eighth of the window that activity is looked at in. Zero is never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tick(u32);
+
+/// Ticks in a window.
+pub(crate) const TICKS: u32 = 8;
+
+impl Tick {
+    /// The tick of a moment, counted from an earlier one.
+    pub(crate) fn of(now: Instant, origin: Instant, window: Duration) -> Self {
+        let length = (window / TICKS).as_micros().max(1);
+        let ticks = now.saturating_duration_since(origin).as_micros() / length;
+        // From one on: zero is never. A driver that runs out of ticks keeps the last one.
+        Self(u32::try_from(ticks).unwrap_or(u32::MAX - 1).saturating_add(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WINDOW: Duration = Duration::from_secs(8);
+
+    #[test]
+    fn activity_is_known_for_a_window_and_by_endpoint() {
+        let (activity, origin) = (PartitionActivity::default(), Instant::now());
+        let tick = |seconds| Tick::of(origin + Duration::from_secs(seconds), origin, WINDOW);
+        assert!(!activity.was_asked(1, tick(0), TICKS));
+        activity.note(1, tick(100));
+        assert!(activity.was_asked(1, tick(108), TICKS));
+        assert!(!activity.was_asked(1, tick(109), TICKS));
+        assert!(!activity.was_asked(0, tick(100), TICKS));
+    }
+
+    #[test]
+    fn an_endpoint_beyond_the_slots_is_not_kept() {
+        let (activity, now) = (PartitionActivity::default(), Instant::now());
+        let tick = Tick::of(now, now, WINDOW);
+        activity.note(MAX_ENDPOINT_SLOTS, tick);
+        assert!(!activity.was_asked(MAX_ENDPOINT_SLOTS, tick, TICKS));
+    }
+
+    #[test]
+    fn no_window_panics() {
+        let now = Instant::now();
+        for window in [Duration::ZERO, Duration::MAX] {
+            let _ = Tick::of(now + Duration::from_secs(1 << 40), now, window);
+        }
+    }
+}
