@@ -4,7 +4,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use http::HeaderValue;
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 
 use super::{AttemptTerms, OperationRetryState, build_transport_request};
@@ -17,7 +16,7 @@ use crate::routing::{
     AccountEndpointState, CosmosEndpoint, Partition, Route, Traffic, Wanted, resolve_hedge,
     resolve_route,
 };
-use crate::session::{ReadTerms, sends_session_token};
+use crate::session::{ReadTerms, SessionHeaders, sends_session_token};
 use crate::system::Clock;
 use crate::transport::{Endpoint, TransportPipeline, TransportRequest, TransportResult};
 
@@ -99,7 +98,7 @@ impl Run<'_> {
         terms.is_multi_write = account.is_multi_write();
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
-        terms.session = self.session_token(read, partition.map(|it| &**it));
+        terms.session = self.session_headers(read, partition.map(|it| &**it));
         terms.partition_range = partition.map(|it| it.range().clone());
         if self.is_about_account() {
             return Routed { endpoint: account.default_endpoint().clone(), probe: None };
@@ -155,8 +154,12 @@ impl Run<'_> {
         }
     }
 
-    /// The token of the driver's session, where the request is to carry it.
-    fn session_token(&self, read: ReadTerms, partition: Option<&Partition>) -> Option<HeaderValue> {
+    /// What the driver's session has seen, where the request is to carry it.
+    fn session_headers(
+        &self,
+        read: ReadTerms,
+        partition: Option<&Partition>,
+    ) -> Option<SessionHeaders> {
         let container = self.operation.encoded().container.as_ref()?;
         let (operation, resource) = (self.operation.operation_type(), self.operation.path().kind());
         let range = partition.map(|it| (it.range(), it.parents.as_slice()));

@@ -15,6 +15,7 @@ use crate::diagnostics::ExecutionContext;
 use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
 use crate::retry::Budgets;
 use crate::routing::CosmosEndpoint;
+use crate::session::SessionHeaders;
 use crate::transport::{AuthorizationContext, HeaderList, TransportRequest};
 use crate::{CosmosOperation, Error, ErrorKind, Precondition};
 
@@ -43,8 +44,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) is_multi_write: bool,
     /// How reads get their consistency.
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
-    /// The token of the driver's own session, where the request is to carry it.
-    pub(crate) session: Option<HeaderValue>,
+    /// What the driver's own session has seen, where the request is to carry it.
+    pub(crate) session: Option<SessionHeaders>,
     /// The partition range that it is about, where that is known.
     pub(crate) partition_range: Option<PartitionKeyRangeId>,
     /// What is left of the operation's retry budgets.
@@ -181,8 +182,11 @@ fn session_and_precondition(
     if let Some(token) = operation.session_token().or(options.session_token()) {
         let value = text_header(token.to_string(), "the session token")?;
         headers.insert(names::SESSION_TOKEN, value);
-    } else if let Some(token) = &terms.session {
-        headers.insert(names::SESSION_TOKEN, token.clone());
+    } else if let Some(session) = &terms.session {
+        headers.insert(names::SESSION_TOKEN, session.token.clone());
+        if let Some(rid) = &session.rid {
+            headers.insert(names::INTENDED_COLLECTION_RID, rid.clone());
+        }
     }
     let (name, etag) = match (operation.precondition(), options.if_match_etag()) {
         (Some(Precondition::IfMatch(etag)), _) => (IF_MATCH, etag),

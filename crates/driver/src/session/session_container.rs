@@ -26,11 +26,23 @@ pub(crate) struct SessionContainer {
     containers: ArcSwap<BTreeMap<Arc<str>, Arc<ContainerSession>>>,
 }
 
+/// What a request carries of its session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SessionHeaders {
+    /// How far the session is.
+    pub(crate) token: HeaderValue,
+    /// The container that it has seen. A container that was recreated under the same name refuses the request,
+    /// where it would else wait for a session that never arrives.
+    pub(crate) rid: Option<HeaderValue>,
+}
+
 /// The session of one container.
 #[derive(Debug)]
 struct ContainerSession {
     /// A container that was recreated under the same name has another, and its log begins anew.
     rid: Box<str>,
+    /// The same, as it is sent.
+    rid_header: Option<HeaderValue>,
     /// Changed only when a range is new.
     ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
 }
@@ -60,20 +72,22 @@ fn header_of(range: &PartitionKeyRangeId, token: &PartitionSessionToken) -> Opti
 }
 
 impl SessionContainer {
-    /// The token for a request to a container: of the range that it is about, where that is known, with what
+    /// What a request to a container carries: the token of the range that it is about, where that is known, with what
     /// was seen of the ranges that it was split or merged from; else of all ranges, from which the service
     /// takes the part it needs.
     pub(crate) fn token_for(
         &self,
         container: &str,
         range: Option<(&PartitionKeyRangeId, &[PartitionKeyRangeId])>,
-    ) -> Option<HeaderValue> {
+    ) -> Option<SessionHeaders> {
         let containers = self.containers.load();
-        let ranges = containers.get(container)?.ranges.load();
-        match range {
+        let session = containers.get(container)?;
+        let ranges = session.ranges.load();
+        let token = match range {
             Some((range, parents)) => inherited(&ranges, range, parents),
             None => all_of(&ranges),
-        }
+        };
+        Some(SessionHeaders { token: token?, rid: session.rid_header.clone() })
     }
 
     /// Takes in what a response says of its container's progress.
@@ -105,7 +119,7 @@ impl SessionContainer {
 
     /// The session of a container that is new, or was recreated.
     fn begin(&self, container: &Arc<str>, rid: &str) -> Arc<ContainerSession> {
-        let session = Arc::new(ContainerSession { rid: rid.into(), ranges: ArcSwap::default() });
+        let session = Arc::new(ContainerSession::new(rid));
         self.containers.rcu(|containers| {
             let mut containers = BTreeMap::clone(containers);
             // Another response may have begun it meanwhile.
@@ -154,6 +168,11 @@ fn all_of(ranges: &Ranges) -> Option<HeaderValue> {
 }
 
 impl ContainerSession {
+    fn new(rid: &str) -> Self {
+        let rid_header = HeaderValue::from_str(rid).ok().filter(|_| !rid.is_empty());
+        Self { rid: rid.into(), rid_header, ranges: ArcSwap::default() }
+    }
+
     /// Whether a token of one range says what is known of it, to the byte.
     fn has_seen(&self, text: &HeaderValue) -> bool {
         let range = text.to_str().ok().and_then(|text| Some(text.split_once(':')?.0));
@@ -213,12 +232,12 @@ mod tests {
     }
 
     fn token(sessions: &SessionContainer) -> Option<HeaderValue> {
-        sessions.token_for(&orders(), None)
+        sessions.token_for(&orders(), None).map(|it| it.token)
     }
 
     fn of_range(sessions: &SessionContainer, range: u32, parents: &[u32]) -> Option<HeaderValue> {
         let parents: Vec<PartitionKeyRangeId> = parents.iter().map(|it| (*it).into()).collect();
-        sessions.token_for(&orders(), Some((&range.into(), &parents)))
+        sessions.token_for(&orders(), Some((&range.into(), &parents))).map(|it| it.token)
     }
 
     #[test]
@@ -260,6 +279,8 @@ mod tests {
         sessions.observe(&orders(), &response("0:-1#500", "old"));
         sessions.observe(&orders(), &response("0:-1#1", "new"));
         assert_eq!(token(&sessions).unwrap(), "0:-1#1");
+        let carried = sessions.token_for(&orders(), None).unwrap();
+        assert_eq!(carried.rid.unwrap(), "new");
         sessions.forget(&orders());
         assert_eq!(token(&sessions), None);
     }
@@ -280,8 +301,7 @@ mod tests {
             // Filled at once, not by `observe`, which copies the map for each new container.
             let link: Arc<str> = format!("dbs/store/colls/{number:06}").into();
             if number < MAX_CONTAINERS {
-                let session =
-                    Arc::new(ContainerSession { rid: "rid".into(), ranges: ArcSwap::default() });
+                let session = Arc::new(ContainerSession::new("rid"));
                 let mut containers = Arc::unwrap_or_clone(sessions.containers.swap(Arc::default()));
                 containers.insert(link, session);
                 sessions.containers.store(Arc::new(containers));

@@ -7,8 +7,11 @@
 
 mod architecture;
 mod driven;
+mod hedging;
 mod http1;
 mod in_process;
+mod partition_failover;
+mod partition_ranges;
 mod proxy;
 mod regions;
 mod served;

@@ -8,7 +8,9 @@ use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse, Error, Oper
 use sidereal_emulator::{
     AccountOptions, CounterRow, FaultCondition, FaultEffect, FaultRule, Operation,
 };
-use sidereal_protocol::{OperationType, RegionName, RequestPath, ResourceLink, ResourceType};
+use sidereal_protocol::{
+    OperationType, PartitionKey, RegionName, RequestPath, ResourceLink, ResourceType,
+};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 
 pub(crate) const REGIONS: [&str; 3] = ["West US", "East US", "UK South"];
@@ -22,8 +24,23 @@ pub(crate) struct Stack {
 
 impl Stack {
     pub(crate) async fn new(multi_write: bool, options: CosmosClientOptions) -> Self {
+        Self::with(AccountOptions { multi_write, ..AccountOptions::default() }, options).await
+    }
+
+    /// Several partitions, whose ranges the driver knows; reads prefer the region named.
+    pub(crate) async fn partitioned(account: AccountOptions, region: &str) -> Self {
+        let mut options = CosmosClientOptions::default();
+        options.regions.preferred_regions = Some(vec![RegionName::from(region)]);
+        let partitions = account.partitions.or(Some(4));
+        let stack = Self::with(AccountOptions { partitions, ..account }, options).await;
+        stack.driver.container(&orders()).await.unwrap();
+        stack
+    }
+
+    /// An account of which only the regions are given.
+    pub(crate) async fn with(account: AccountOptions, options: CosmosClientOptions) -> Self {
         let regions = REGIONS.map(RegionName::from).to_vec();
-        let account_options = AccountOptions { regions, multi_write, ..AccountOptions::default() };
+        let account_options = AccountOptions { regions, ..account };
         let network = NetworkFaults { latency: LATENCY, ..NetworkFaults::NONE };
         let account = InProcessAccount::new(account_options, 7, network);
         // By another driver, so that the one under test begins with nothing known.
@@ -51,6 +68,55 @@ impl Stack {
         operation: &CosmosOperation,
     ) -> Result<CosmosResponse, Error> {
         self.driver.execute_operation(operation, &OperationOptions::default()).await
+    }
+
+    /// A customer whose orders are in a partition range.
+    pub(crate) async fn customer_in(&self, range: &str) -> String {
+        let container = self.driver.container(&orders()).await.unwrap();
+        let is_there = |customer: &String| {
+            let key = PartitionKey::from(customer.as_str());
+            let effective = container.partition_key_definition().effective_key(&key).unwrap();
+            container.ranges().at(&effective).id().as_str() == range
+        };
+        (0..).map(|number| format!("customer {number}")).find(is_there).unwrap()
+    }
+
+    /// Makes a partition range answer so in a region.
+    pub(crate) fn inject_in_range(
+        &self,
+        region: &str,
+        range: &str,
+        operation: Operation,
+        effect: FaultEffect,
+    ) -> String {
+        let condition = FaultCondition {
+            region: Some(RegionName::from(region)),
+            operation: Some(operation),
+            resource: Some(ResourceType::Document),
+            range: Some(range.parse().unwrap()),
+            ..FaultCondition::default()
+        };
+        let rule = FaultRule { condition, ..FaultRule::new(effect) };
+        self.account.account().add_fault(rule).unwrap()
+    }
+
+    /// Requests about items of a range that reached a region.
+    pub(crate) fn seen_in_range(&self, region: &str, range: &str) -> u64 {
+        let region = RegionName::from(region);
+        self.seen(|row| {
+            row.region == region
+                && row.resource == Some(ResourceType::Document)
+                && row.range.as_deref() == Some(range)
+        })
+    }
+
+    /// Executes operations at once.
+    pub(crate) async fn execute_all(
+        &self,
+        operations: &[CosmosOperation],
+    ) -> Vec<Result<CosmosResponse, Error>> {
+        let running = operations.iter().map(|operation| self.execute(operation));
+        futures_util::future::join_all(running).await
     }
 
     pub(crate) fn set_online(&self, region: &str, is_online: bool) {
@@ -117,6 +183,24 @@ pub(crate) fn read(id: &str) -> CosmosOperation {
 
 pub(crate) fn upsert(id: &str) -> CosmosOperation {
     CosmosOperation::upsert_item(&orders(), "contoso".into(), order(id)).unwrap()
+}
+
+pub(crate) fn read_of(customer: &str, id: &str) -> CosmosOperation {
+    CosmosOperation::read_item(&orders(), customer.into(), id).unwrap()
+}
+
+pub(crate) fn upsert_of(customer: &str, id: &str) -> CosmosOperation {
+    let order = format!(r#"{{"id":"{id}","customer":"{customer}","n":0}}"#);
+    CosmosOperation::upsert_item(&orders(), customer.into(), Bytes::from(order)).unwrap()
+}
+
+/// Why the attempts were made, in order.
+pub(crate) fn contexts(outcome: &Result<CosmosResponse, Error>) -> Vec<&'static str> {
+    let diagnostics = match outcome {
+        Ok(response) => response.diagnostics(),
+        Err(error) => error.diagnostics().unwrap(),
+    };
+    diagnostics.attempts().iter().map(|attempt| attempt.execution_context.as_str()).collect()
 }
 
 pub(crate) fn unavailable() -> FaultEffect {
