@@ -17,6 +17,7 @@ mod regions;
 mod served;
 mod sessions;
 mod silent;
+mod simulation;
 mod stack;
 mod tls;
 
