@@ -27,7 +27,7 @@ use sidereal_emulator::{Account, AccountOptions};
 use process::Running;
 use wire::Connection;
 
-const SINGLE_WRITES: usize = 1_000;
+const SINGLE_WRITES: usize = 2_000;
 const WRITERS: usize = 64;
 const MEASURED: Duration = Duration::from_secs(5);
 const ITEMS: u64 = 100_000;
@@ -36,34 +36,22 @@ const DOCS: &str = "/dbs/db/colls/c/docs";
 fn main() {
     let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("data-{}", std::process::id()));
     fs::create_dir_all(&root).unwrap();
-    let sync = median(&fdatasyncs(&root.join("page"), 1));
-    println!("fdatasync of one page          {sync:.1?} (median of {SINGLE_WRITES})");
-    let eight = median(&fdatasyncs(&root.join("pages"), 8));
-    println!("fdatasync of eight pages       {eight:.1?}, about what a commit writes");
-    let each = median(&writes_in_process(&root));
-    let ratio = each.as_secs_f64() / sync.as_secs_f64();
-    println!(
-        "one write at a time in process {each:.1?} (median), {ratio:.2} × an fdatasync of one page"
-    );
-
     let (emulator, _) = start(&root);
     let mut connection = emulator.connect();
     create_container(&mut connection);
-    let each = median(&single_writes(&mut connection));
-    let ratio = each.as_secs_f64() / sync.as_secs_f64();
-    println!(
-        "one write at a time            {each:.1?} (median), {ratio:.2} × an fdatasync of one page"
-    );
+    single_writes(&root, &mut connection);
 
-    let (writes, elapsed) = concurrent_writes(&emulator);
+    let (writes, longest, elapsed) = concurrent_writes(&emulator);
     let rate = writes as f64 / elapsed.as_secs_f64();
-    println!("{WRITERS} writes in flight           {rate:.0} /s");
+    println!("{WRITERS} writes in flight           {rate:.0} /s, the longest {longest:.1?}");
 
     fill(&mut connection);
     println!("memory with {ITEMS} items more  {:.1} MB resident", emulator.resident_megabytes());
     drop(emulator);
-    let size = fs::metadata(root.join("data/account.redb")).unwrap().len();
-    println!("size of the file               {:.1} MB", size as f64 / 1e6);
+    for file in ["account.redb", "account.log"] {
+        let size = fs::metadata(root.join("data").join(file)).unwrap().len() as f64 / 1e6;
+        println!("size of {file}           {size:.1} MB");
+    }
     let (emulator, started) = start(&root);
     println!("start after kill -9            {started:.0?}");
     emulator.end_with("-TERM");
@@ -71,46 +59,97 @@ fn main() {
     let _ = fs::remove_dir_all(root); // Best effort: `cargo clean` removes it too.
 }
 
-fn fdatasyncs(path: &Path, pages: usize) -> Vec<Duration> {
+/// One write at a time, in process and over a socket, with and without a data directory. They take turns with
+/// an `fdatasync`: the disk of a machine that does other things, too, is as fast or as slow for all of them.
+fn single_writes(root: &Path, kept: &mut Connection) {
+    let memory = Running::start(root, &[]);
+    let mut in_memory = memory.connect();
+    create_container(&mut in_memory);
+    let mut sync = synced_page(&root.join("page"));
+    let options = AccountOptions::default();
+    let own = Account::open(options.clone(), &root.join("in-process")).unwrap();
+    let own_in_memory = Account::new(options);
+    let mut in_process = write_to(&own);
+    let mut in_process_in_memory = write_to(&own_in_memory);
+    let mut kept = |n: usize| timed(|| create(kept, &format!("single-{n}")));
+    let mut in_memory = |n: usize| timed(|| create(&mut in_memory, &format!("single-{n}")));
+    let work: [&mut dyn FnMut(usize) -> Duration; 5] =
+        [&mut sync, &mut in_process, &mut in_process_in_memory, &mut kept, &mut in_memory];
+    let [sync, in_process, in_process_in_memory, kept, in_memory] = in_turns(work);
+
+    let sync_time = median(&sync);
+    let times = |time: Duration| {
+        let times = time.as_secs_f64() / sync_time.as_secs_f64();
+        format!("{time:.1?}, {times:.2} × an fdatasync")
+    };
+    let print = |what: &str, each: &[Duration]| {
+        println!(
+            "{what:<30} {}; the longest {:.1?}",
+            times(median(each)),
+            each.iter().max().unwrap()
+        );
+    };
+    println!("one at a time, medians of {SINGLE_WRITES}");
+    print("fdatasync of one page", &sync);
+    print("write in process", &in_process);
+    print("  the same in memory", &in_process_in_memory);
+    print("write over a socket", &kept);
+    print("  the same in memory", &in_memory);
+    let added = median(&kept).saturating_sub(median(&in_memory));
+    println!("{:<30} {}", "  what the directory adds", times(added));
+}
+
+/// Does several things in turns, and says how long each of them took each time.
+fn in_turns<const N: usize>(
+    mut work: [&mut dyn FnMut(usize) -> Duration; N],
+) -> [Vec<Duration>; N] {
+    let mut taken = [const { Vec::new() }; N];
+    for n in 0..SINGLE_WRITES {
+        for (work, taken) in work.iter_mut().zip(&mut taken) {
+            taken.push(work(n));
+        }
+    }
+    taken
+}
+
+fn timed(work: impl FnOnce()) -> Duration {
+    let began = Instant::now();
+    work();
+    began.elapsed()
+}
+
+/// Writes a page of a file and syncs it.
+fn synced_page(path: &Path) -> impl FnMut(usize) -> Duration + use<> {
     let mut file = File::create(path).unwrap();
     // Written once before: what is measured is not the allocation of blocks.
     file.write_all(&[0; 1 << 20]).unwrap();
     file.sync_all().unwrap();
-    let sync = |n: usize| {
-        let began = Instant::now();
-        for page in 0..pages {
-            // Apart from each other, as the pages of a tree are.
-            let page = (n * pages + page) * 37 % 256;
-            file.seek(SeekFrom::Start(page as u64 * 4096)).unwrap();
+    move |n| {
+        timed(|| {
+            file.seek(SeekFrom::Start((n % 256) as u64 * 4096)).unwrap();
             file.write_all(&[n as u8; 4096]).unwrap();
-        }
-        file.sync_data().unwrap();
-        began.elapsed()
-    };
-    (0..SINGLE_WRITES).map(sync).collect()
+            file.sync_data().unwrap();
+        })
+    }
 }
 
 /// Writes to an account of this process, without a socket.
-fn writes_in_process(root: &Path) -> Vec<Duration> {
-    let account = Account::open(AccountOptions::default(), &root.join("in-process")).unwrap();
+fn write_to(account: &Account) -> impl FnMut(usize) -> Duration {
     let key = account.options().key.clone();
-    let send = |path: &str, headers: &[(&str, &str)], body: Value| {
+    let send = move |path: &str, headers: &[(&str, &str)], body: Value| {
         let request =
             wire::signed(&key, &Method::POST, path, headers).body(body.to_string().into());
-        let began = Instant::now();
-        let answer = account.handle(request.unwrap());
-        assert_eq!(answer.status(), 201);
-        began.elapsed()
+        let request = request.unwrap();
+        timed(|| assert_eq!(account.handle(request).status(), 201))
     };
     send("/dbs", &[], json!({ "id": "db" }));
     let container =
         json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });
     send("/dbs/db/colls", &[], container);
-    let write = |n: usize| {
+    move |n| {
         let (id, key) = (format!("single-{n}"), format!("[\"single-{n}\"]"));
         send(DOCS, &[("x-ms-documentdb-partitionkey", &key)], item(&id, &id))
-    };
-    (0..SINGLE_WRITES).map(write).collect()
+    }
 }
 
 /// An item of about 330 bytes.
@@ -136,33 +175,27 @@ fn create(connection: &mut Connection, id: &str) {
     assert_eq!(answer.status, 201);
 }
 
-fn single_writes(connection: &mut Connection) -> Vec<Duration> {
-    let write = |n| {
-        let began = Instant::now();
-        create(connection, &format!("single-{n}"));
-        began.elapsed()
-    };
-    (0..SINGLE_WRITES).map(write).collect()
-}
-
-fn concurrent_writes(emulator: &Running) -> (u64, Duration) {
-    let writes = AtomicU64::new(0);
+/// How many writes there were, the longest of them, and how long they took together.
+fn concurrent_writes(emulator: &Running) -> (u64, Duration, Duration) {
+    let (writes, longest) = (AtomicU64::new(0), AtomicU64::new(0));
     let began = Instant::now();
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
-            let (mut connection, writes) = (emulator.connect(), &writes);
+            let (mut connection, writes, longest) = (emulator.connect(), &writes, &longest);
             scope.spawn(move || {
                 for n in 0.. {
                     if began.elapsed() > MEASURED {
                         break;
                     }
+                    let sent = Instant::now();
                     create(&mut connection, &format!("many-{writer}-{n}"));
                     writes.fetch_add(1, Ordering::Relaxed);
+                    longest.fetch_max(sent.elapsed().as_micros() as u64, Ordering::Relaxed);
                 }
             });
         }
     });
-    (writes.into_inner(), began.elapsed())
+    (writes.into_inner(), Duration::from_micros(longest.into_inner()), began.elapsed())
 }
 
 /// Creates many items, a hundred in each batch.

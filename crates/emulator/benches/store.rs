@@ -4,9 +4,12 @@
 //!
 //! One account in this process, one partition, items of about 330 bytes with their system properties. A time is
 //! the best of several runs after the first one, which builds the indexes that it needs; the first is printed
-//! for the query that builds one alone.
+//! for the query that builds one alone. Last, what a data directory adds to a write; `-- none` prints that alone.
 
 #![allow(clippy::print_stdout, reason = "printing is what it does")]
+
+#[path = "store/durability.rs"]
+mod durability;
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -30,6 +33,7 @@ fn main() {
         .as_deref()
         .unwrap_or("100000,10000,1000")
         .split(',')
+        .filter(|size| *size != "none")
         .map(|size| size.parse().expect("a number of items"))
         .collect();
     // The largest first: what it takes of the process's memory is not what an earlier one left.
@@ -37,6 +41,7 @@ fn main() {
         println!("\n{size} items");
         measure(size);
     }
+    durability::measure();
 }
 
 fn measure(items: usize) {
@@ -126,11 +131,7 @@ impl Store {
     fn with_items(items: usize) -> Self {
         let options = AccountOptions { partitions: Some(1), ..AccountOptions::default() };
         let store = Self { account: Arc::new(Account::new(options)) };
-        store.send(Method::POST, "/dbs", &[], json!({ "id": "db" }).to_string());
-        let container = json!({
-            "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
-        });
-        store.send(Method::POST, "/dbs/db/colls", &[], container.to_string());
+        store.create_container();
         for n in 0..items {
             let pk = key_of(n);
             let name = format!("name-{:06}", n * 7919 % 1_000_003);
@@ -142,6 +143,14 @@ impl Store {
             assert_eq!(created.status(), 201);
         }
         store
+    }
+
+    fn create_container(&self) {
+        self.send(Method::POST, "/dbs", &[], json!({ "id": "db" }).to_string());
+        let container = json!({
+            "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 },
+        });
+        self.send(Method::POST, "/dbs/db/colls", &[], container.to_string());
     }
 
     fn read(&self, n: usize) -> Response<Bytes> {

@@ -74,13 +74,17 @@ impl Account {
         AccountState::open(options, Storage::open(directory)?).map(Self::of_state)
     }
 
-    /// The same on storage of another kind, for tests of what a loss of power leaves behind.
+    /// The same on storage of another kind, for tests of what a loss of power leaves behind: a database, and a
+    /// write-ahead log of so many bytes.
     #[doc(hidden)]
     pub fn open_on(
         options: AccountOptions,
-        backend: impl redb::StorageBackend,
+        database: impl redb::StorageBackend,
+        log: impl redb::StorageBackend,
+        log_bytes: usize,
     ) -> Result<Self, DataDirectoryError> {
-        AccountState::open(options, Storage::on_backend(backend)?).map(Self::of_state)
+        let storage = Storage::on_backends(database, log, log_bytes)?;
+        AccountState::open(options, storage).map(Self::of_state)
     }
 
     fn of_state(state: AccountState) -> Self {
@@ -139,6 +143,7 @@ impl Account {
             Disposition::Finished(_) | Disposition::Hanging => None,
         };
         self.commit();
+        self.checkpoint();
         response.map(|response| self.durable_or_failed(response))
     }
 

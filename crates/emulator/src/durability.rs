@@ -30,6 +30,13 @@ impl Account {
         }
     }
 
+    /// Applies the write-ahead log, if it is due.
+    pub(crate) fn checkpoint(&self) {
+        if let Some(commits) = self.commits() {
+            commits.checkpoint();
+        }
+    }
+
     /// Commits what is queued and closes the data directory. What is written after that is not kept.
     pub(crate) fn close(&self) {
         if let Some(commits) = self.commits() {
@@ -43,6 +50,8 @@ impl Account {
         let Some(commits) = self.commits() else { return };
         loop {
             self.commit();
+            // After those who waited for the commit were woken.
+            commits.checkpoint();
             if !commits.release_claim() {
                 return;
             }
@@ -90,8 +99,9 @@ impl AccountEndpoint {
         if !self.has_pool() {
             return account.commit_claimed();
         }
-        // A runtime of one thread has nobody to take its other tasks over.
-        if Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
+        // A runtime of one thread has nobody to take its other tasks over. A checkpoint takes too long for here.
+        let queued = !commits.is_reached(commits.now());
+        if queued && Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread {
             tokio::task::block_in_place(|| account.commit());
             if !commits.release_claim() {
                 return;

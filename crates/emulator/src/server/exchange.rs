@@ -11,7 +11,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http::uri::{Authority, PathAndQuery, Scheme};
-use http::{HeaderValue, Method, Request, Response, StatusCode, Uri};
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::{Body, Incoming};
 use serde_json::json;
 use sidereal_protocol::headers::names;
@@ -68,9 +68,10 @@ impl<H: Handler> Exchange<H> {
     ) -> Result<Response<ResponseBody>, ConnectionReset> {
         let (mut parts, incoming) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
-        if !incoming.is_end_stream() {
+        if !incoming.is_end_stream() && parts.version == Version::HTTP_2 {
             // It may be a batch or a large item: this moves it from the connection's task to one of its
-            // own (`InlineExecutor`), so that other streams do not wait for it (head-of-line blocking).
+            // own (`InlineExecutor`), so that other streams do not wait for it (head-of-line blocking). A
+            // connection of HTTP/1.1 has no others, and yielding would wake a second worker for nothing.
             tokio::task::yield_now().await;
         }
         let outcome = match body::read(incoming, self.body_limit(&parts), self.limits()).await {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::mutation::Mutation;
-use super::storage::Storage;
+use super::storage::{CommitFailure, Storage};
 
 /// What is to be committed, and how far commits have come.
 #[derive(Debug)]
@@ -22,6 +22,8 @@ pub(crate) struct CommitQueue {
     committed: AtomicU64,
     /// Whether somebody has promised to commit what is queued.
     claimed: AtomicBool,
+    /// Whether the write-ahead log is to be applied.
+    checkpoint_due: AtomicBool,
     failure: OnceLock<String>,
 }
 
@@ -47,6 +49,7 @@ impl CommitQueue {
             enqueued: AtomicU64::new(0),
             committed: AtomicU64::new(0),
             claimed: AtomicBool::new(false),
+            checkpoint_due: AtomicBool::new(false),
             failure: OnceLock::new(),
         }
     }
@@ -79,17 +82,26 @@ impl CommitQueue {
     /// Commits what is queued. On return everything is durable that was queued before the call, or the queue
     /// has failed.
     pub(crate) fn commit(&self) {
-        self.commit_to(&self.lock_storage());
+        self.commit_to(&mut self.lock_storage());
     }
 
-    /// Commits what is queued and closes the storage, so that another account can open it.
+    /// Applies the write-ahead log, if it is due. Nobody waits for it but those who commit meanwhile.
+    pub(crate) fn checkpoint(&self) {
+        if self.checkpoint_is_due() {
+            self.checkpoint_of(&mut self.lock_storage());
+        }
+    }
+
+    /// Commits what is queued, applies the write-ahead log and closes the storage, so that another account can open
+    /// it.
     pub(crate) fn close(&self) {
         let mut storage = self.lock_storage();
-        self.commit_to(&storage);
+        self.commit_to(&mut storage);
+        self.checkpoint_of(&mut storage);
         drop(storage.take());
     }
 
-    fn commit_to(&self, storage: &Option<Storage>) {
+    fn commit_to(&self, storage: &mut Option<Storage>) {
         let (groups, last) = {
             let mut queued = self.lock_queue();
             (std::mem::take(&mut *queued), self.enqueued.load(Ordering::Acquire))
@@ -98,29 +110,57 @@ impl CommitQueue {
         if groups.is_empty() || self.failure().is_some() {
             return;
         }
-        let commit = |storage: &Storage| storage.commit(&groups).map_err(|error| error.to_string());
-        let stored = match storage {
-            // A panic is a failed commit: all who wait for it would wait for ever otherwise. Unwind safety: after
-            // a failure the storage is not used again.
-            Some(storage) => catch_unwind(AssertUnwindSafe(|| commit(storage)))
-                .unwrap_or_else(|_| Err("the storage engine failed".to_owned())),
-            None => Err("the account was closed".to_owned()),
-        };
-        match stored {
-            Ok(()) => self.committed.store(last, Ordering::Release),
-            // Only a commit sets it, and there is one at a time.
-            Err(reason) => drop(self.failure.set(reason)),
+        let Some(storage) = storage else { return self.fail("the account was closed".to_owned()) };
+        if self.attempt(|| storage.commit(&groups)) {
+            self.committed.store(last, Ordering::Release);
+            // Relaxed: it hands nothing over, the storage has a lock.
+            self.checkpoint_due.store(storage.checkpoint_is_due(), Ordering::Relaxed);
         }
     }
 
-    /// Promises to commit what is queued; `false` where there is nothing, or somebody else has promised.
-    pub(crate) fn claim(&self) -> bool {
-        let behind = !self.is_reached(self.now());
-        behind && self.failure().is_none() && !self.claimed.swap(true, Ordering::AcqRel)
+    fn checkpoint_of(&self, storage: &mut Option<Storage>) {
+        // After a failure the log may end in a frame that nobody was told of. The next start looks at it.
+        if self.failure().is_some() {
+            return;
+        }
+        if let Some(storage) = storage {
+            self.attempt(|| storage.checkpoint());
+        }
+        self.checkpoint_due.store(false, Ordering::Relaxed);
     }
 
-    /// Ends a promise after a commit; `true` where something was queued since that nobody else commits, and the
-    /// promise was given anew.
+    /// Writes to the storage; a failure is for good.
+    fn attempt(&self, write: impl FnOnce() -> Result<(), CommitFailure>) -> bool {
+        // A panic is a failed commit: all who wait for it would wait for ever otherwise. Unwind safety: after a
+        // failure the storage is not used again.
+        match catch_unwind(AssertUnwindSafe(write)) {
+            Ok(Ok(())) => return true,
+            Ok(Err(failure)) => self.fail(failure.to_string()),
+            Err(_) => self.fail("the storage engine failed".to_owned()),
+        }
+        false
+    }
+
+    fn fail(&self, reason: String) {
+        // Set once: whoever writes holds the storage, and looks first.
+        drop(self.failure.set(reason));
+    }
+
+    fn checkpoint_is_due(&self) -> bool {
+        self.checkpoint_due.load(Ordering::Relaxed)
+    }
+
+    /// Promises to commit what is queued, and to apply the write-ahead log if that is due; `false` where there is
+    /// nothing to do, or somebody else has promised.
+    pub(crate) fn claim(&self) -> bool {
+        let behind = !self.is_reached(self.now());
+        (behind || self.checkpoint_is_due())
+            && self.failure().is_none()
+            && !self.claimed.swap(true, Ordering::AcqRel)
+    }
+
+    /// Ends a promise; `true` where there is something to do again that nobody else does, and the promise was given
+    /// anew.
     pub(crate) fn release_claim(&self) -> bool {
         self.claimed.store(false, Ordering::Release);
         // Whoever queued it may have seen the old promise.

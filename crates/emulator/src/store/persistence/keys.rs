@@ -28,6 +28,8 @@ pub(super) enum Kind {
     Entry = 9,
     /// Of a multi-write account: the log sequence number that such an entry has in a region.
     Applied = 10,
+    /// What of the write-ahead log is in the table.
+    Log = 11,
 }
 
 /// A key under construction.
@@ -93,6 +95,10 @@ impl Key {
 
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.0
+    }
+
+    pub(super) fn into_bytes(self) -> Vec<u8> {
+        self.0
     }
 
     fn rid(mut self, rid: Rid) -> Self {

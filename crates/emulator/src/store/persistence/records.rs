@@ -1,4 +1,7 @@
-//! The records on disk, in postcard's encoding. A change of any of them is a new [`FORMAT`].
+//! The records on disk, in postcard's encoding. A change of any of them, or of an [`Operation`] of the log, is a
+//! new [`FORMAT`].
+//!
+//! [`Operation`]: super::operation::Operation
 
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::{Etag, PartitionKeyRangeId, RegionName, Rid};
@@ -10,7 +13,26 @@ use crate::store::{Change, Entry, Item};
 use crate::topology::TopologyRecord;
 
 /// The version of everything here.
-pub(super) const FORMAT: u32 = 1;
+pub(super) const FORMAT: u32 = 2;
+
+/// The same records without a write-ahead log: upgraded when it is opened.
+pub(super) const FORMAT_WITHOUT_LOG: u32 = 1;
+
+/// A checkpoint: up to where the database has what went through the write-ahead log, and which frames follow.
+///
+/// It is written in the transaction that applies them, so that the two never disagree and the log needs no write
+/// to be empty again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LogRecord {
+    /// A random number of the account: its frames are no other account's.
+    pub(super) identity: u64,
+    /// Counts the checkpoints. Frames carry it, so that those before the last one are told from those after it.
+    pub(super) generation: u64,
+    /// The number of the last commit that the database has.
+    pub(super) sequence: u64,
+    /// The length of the log's file.
+    pub(super) capacity: u64,
+}
 
 /// The account: its regions, and what became of them.
 #[derive(Clone, Debug, Serialize, Deserialize)]

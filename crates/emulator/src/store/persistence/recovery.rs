@@ -8,12 +8,13 @@ use sidereal_protocol::{
     EffectivePartitionKey, EffectivePartitionKeyRange, Etag, PartitionKey, PartitionKeyRangeId, Rid,
 };
 
+use super::data_directory::DataDirectoryError;
 use super::keys::{KeyParts, Kind};
 use super::records::{
     AccountRecord, ContainerRecord, DatabaseRecord, EntryRecord, ItemRecord, NumbersRecord,
     PartitionRecord, RankRecord,
 };
-use super::storage::{DataDirectoryError, Storage};
+use super::storage::Storage;
 use crate::store::conflict::Rank;
 use crate::store::replication_log::LoggedEntry;
 use crate::store::{Item, ItemName, Offer};

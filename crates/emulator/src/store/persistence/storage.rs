@@ -1,94 +1,39 @@
-//! The data directory: one redb file that holds an account, and the sentences about what is wrong with it.
+//! The records of an account on disk: a redb database, and before it a write-ahead log.
+//!
+//! A commit is a frame of the log and one `fdatasync`. A commit of redb alone writes every page on the path to
+//! what it changed, eight to eleven of them, so it is kept for checkpoints: one transaction that applies the log
+//! and says that the log is empty. Starting is a checkpoint of whatever the log holds.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use redb::{
-    Database, DatabaseError, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition,
-};
-use serde::Serialize;
-use sidereal_protocol::Rid;
+use redb::{Database, ReadableDatabase, ReadableTable, StorageBackend, TableError};
+use serde::Deserialize;
 use thiserror::Error;
 
+use super::data_directory::DataDirectoryError;
+use super::frame::LogDamage;
 use super::keys::{Key, Kind};
-use super::mutation::{LogChange, Mutation, PartitionCommit};
-use super::records::{EntryRecord, FORMAT, ItemRecord, RankRecord};
-use crate::store::Change;
-use crate::store::partition_state::Tombstone;
-use crate::store::replication_log::SettledEntry;
-
-/// The file in the data directory.
-const FILE: &str = "account.redb";
-
-const TABLE: TableDefinition<'static, &[u8], &[u8]> = TableDefinition::new("records");
+use super::mutation::Mutation;
+use super::operation::Operations;
+use super::records::{FORMAT, FORMAT_WITHOUT_LOG, LogRecord};
+use super::table::{Overlay, TABLE};
+use super::write_ahead_log::{Appended, WriteAheadLog};
 
 /// What redb may keep of the file in memory. The account has every item in memory anyway, so this is for the
 /// upper levels of the tree; redb's own default is a gibibyte.
-const CACHE_BYTES: usize = 16 * 1024 * 1024;
+pub(super) const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
-type Table<'t> = redb::Table<'t, &'static [u8], &'static [u8]>;
+/// The size of the log's file. A checkpoint is due when half of it is used, so that commits have the other half
+/// until somebody gets round to it.
+///
+/// It bounds what a write waits for behind a checkpoint, and the replay at the next start.
+pub(super) const LOG_BYTES: usize = 4 * 1024 * 1024;
 
 /// The records of an account on disk.
 pub(crate) struct Storage {
     database: Database,
-}
-
-/// Why a data directory cannot be used.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum DataDirectoryError {
-    /// Another process has it open.
-    #[error(
-        "the data directory {} is in use by another process: stop that one, or give this one a directory of its own",
-        path.display()
-    )]
-    InUse {
-        /// The directory.
-        path: PathBuf,
-    },
-    /// It was written in another format.
-    #[error(
-        "the data directory {} is of format {found}, and this version reads format {FORMAT}: use the version that wrote it, or another directory",
-        path.display()
-    )]
-    OtherFormat {
-        /// The directory.
-        path: PathBuf,
-        /// The format that it is of.
-        found: u32,
-    },
-    /// It belongs to an account with other regions.
-    #[error(
-        "the data directory holds an account of the regions {kept}, not of {asked}: name those regions, or use another directory"
-    )]
-    OtherRegions {
-        /// The regions of the account that it holds.
-        kept: String,
-        /// The regions that were asked for.
-        asked: String,
-    },
-    /// Something in it is not what was written.
-    #[error(
-        "the data directory is damaged: {what} cannot be read; restore it from a copy, or use another directory"
-    )]
-    Damaged {
-        /// What cannot be read.
-        what: String,
-    },
-    /// It can be read and not written.
-    #[error("{reason}: make it writable, free space, or use another directory")]
-    Unwritable {
-        /// What went wrong.
-        reason: String,
-    },
-    /// The system refused to create, read or write it.
-    #[error("the data directory {} cannot be used: {reason}", path.display())]
-    Unusable {
-        /// The directory.
-        path: PathBuf,
-        /// The system's reason.
-        reason: String,
-    },
+    log: WriteAheadLog,
 }
 
 /// Why a commit failed.
@@ -102,63 +47,159 @@ impl From<redb::Error> for CommitFailure {
     }
 }
 
-impl Storage {
-    /// Opens the account of a directory, which is created where it does not exist.
-    pub(crate) fn open(directory: &Path) -> Result<Self, DataDirectoryError> {
-        let unusable =
-            |reason: String| DataDirectoryError::Unusable { path: directory.to_owned(), reason };
-        std::fs::create_dir_all(directory).map_err(|error| unusable(error.to_string()))?;
-        let opened = Database::builder().set_cache_size(CACHE_BYTES).create(directory.join(FILE));
-        let database = opened.map_err(|error| match error {
-            DatabaseError::DatabaseAlreadyOpen => {
-                DataDirectoryError::InUse { path: directory.to_owned() }
-            }
-            error => unusable(error.to_string()),
-        })?;
-        sync_directory(directory).map_err(|error| unusable(error.to_string()))?;
-        Self { database }.checked(directory)
+impl From<std::io::Error> for CommitFailure {
+    fn from(error: std::io::Error) -> Self {
+        Self(format!("the write-ahead log: {error}"))
     }
+}
 
-    /// Opens an account on another kind of storage, such as one that loses power.
-    pub(crate) fn on_backend(backend: impl StorageBackend) -> Result<Self, DataDirectoryError> {
+impl From<postcard::Error> for CommitFailure {
+    fn from(error: postcard::Error) -> Self {
+        Self(format!("a record cannot be encoded or decoded: {error}"))
+    }
+}
+
+impl From<LogDamage> for CommitFailure {
+    fn from(damage: LogDamage) -> Self {
+        Self(format!("{damage} cannot be read"))
+    }
+}
+
+impl Storage {
+    /// Opens an account on other kinds of storage, such as those that lose power.
+    pub(crate) fn on_backends(
+        database: impl StorageBackend,
+        log: impl StorageBackend,
+        log_bytes: usize,
+    ) -> Result<Self, DataDirectoryError> {
         let path = PathBuf::new();
-        let opened = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(backend);
+        let opened = Database::builder().set_cache_size(CACHE_BYTES).create_with_backend(database);
         let database = opened.map_err(|error| DataDirectoryError::Unusable {
             path: path.clone(),
             reason: error.to_string(),
         })?;
-        Self { database }.checked(&path)
+        let found = Self::found_log(&database, &path)?;
+        Self::attach(database, Box::new(log), found, log_bytes)
     }
 
-    /// Checks the format, or writes it where there is nothing yet.
-    fn checked(self, directory: &Path) -> Result<Self, DataDirectoryError> {
+    /// What the database says of its log; none where it is new, or of a format that had no log.
+    pub(super) fn found_log(
+        database: &Database,
+        directory: &Path,
+    ) -> Result<Option<LogRecord>, DataDirectoryError> {
         let unusable = |error: redb::Error| DataDirectoryError::Unusable {
             path: directory.to_owned(),
             reason: error.to_string(),
         };
-        let key = Key::of(Kind::Format);
-        let found = self.transact(|table| {
-            let found = table.get(key.as_bytes())?.map(|value| value.value().to_vec());
-            if found.is_none() {
-                insert(table, &key, &FORMAT)?;
-            }
-            Ok(found)
-        });
-        match found.map_err(unusable)? {
-            None => Ok(self),
-            Some(value) => match postcard::from_bytes(&value) {
-                Ok(FORMAT) => Ok(self),
-                found => Err(DataDirectoryError::OtherFormat {
-                    path: directory.to_owned(),
-                    found: found.unwrap_or(0),
-                }),
+        let [format, log] = [Kind::Format, Kind::Log].map(|kind| value_of(database, kind));
+        match format.map_err(unusable)?.map(|value| decode(&value)) {
+            None | Some(Some(FORMAT_WITHOUT_LOG)) => Ok(None),
+            Some(Some(FORMAT)) => match log.map_err(unusable)?.and_then(|value| decode(&value)) {
+                Some(record) => Ok(Some(record)),
+                None => Err(DataDirectoryError::Damaged { what: "the last checkpoint".to_owned() }),
             },
+            Some(found) => Err(DataDirectoryError::OtherFormat {
+                path: directory.to_owned(),
+                found: found.unwrap_or(0),
+            }),
         }
     }
 
+    /// Puts the log before the database: a new one, or the one that was found, with what it still holds.
+    pub(super) fn attach(
+        database: Database,
+        file: Box<dyn StorageBackend>,
+        found: Option<LogRecord>,
+        log_bytes: usize,
+    ) -> Result<Self, DataDirectoryError> {
+        match found {
+            None => Self::with_new_log(database, file, log_bytes)
+                .map_err(|failure| DataDirectoryError::Unwritable { reason: failure.to_string() }),
+            Some(record) => Self::with_log(database, file, record),
+        }
+    }
+
+    fn with_new_log(
+        database: Database,
+        file: Box<dyn StorageBackend>,
+        log_bytes: usize,
+    ) -> Result<Self, CommitFailure> {
+        WriteAheadLog::allocate(&*file, log_bytes)?;
+        let (identity, _) = uuid::Uuid::new_v4().as_u64_pair();
+        let record = LogRecord { identity, generation: 1, sequence: 0, capacity: log_bytes as u64 };
+        let storage = Self { database, log: WriteAheadLog::new(file, record) };
+        // Only now: a start that finds this record may rely on a log that is whole.
+        storage.transact(|table| {
+            table.put(Key::of(Kind::Format).into_bytes(), &FORMAT)?;
+            Ok(table.put(Key::of(Kind::Log).into_bytes(), &record)?)
+        })?;
+        Ok(storage)
+    }
+
+    fn with_log(
+        database: Database,
+        file: Box<dyn StorageBackend>,
+        record: LogRecord,
+    ) -> Result<Self, DataDirectoryError> {
+        let damaged = |what: String| DataDirectoryError::Damaged { what };
+        let length =
+            file.len().map_err(|error| damaged(format!("the write-ahead log ({error})")))?;
+        if length != record.capacity {
+            let what = format!("the write-ahead log, of which {length} bytes are left,");
+            return Err(damaged(what));
+        }
+        let mut storage = Self { database, log: WriteAheadLog::new(file, record) };
+        let contents = storage.log.whole_file();
+        let contents =
+            contents.map_err(|error| damaged(format!("the write-ahead log ({error})")))?;
+        let payloads =
+            storage.log.replay(&contents).map_err(|damage| damaged(damage.to_string()))?;
+        // Also where there is nothing to apply: a torn frame may be there, and the frames of a generation are
+        // those of one process.
+        let applied = storage.apply_all(&payloads);
+        applied
+            .map_err(|failure| DataDirectoryError::Unwritable { reason: failure.to_string() })?;
+        Ok(storage)
+    }
+
     /// Commits groups of mutations, all of them or none.
-    pub(super) fn commit(&self, groups: &[Vec<Mutation>]) -> Result<(), CommitFailure> {
-        self.transact(|table| groups.iter().flatten().try_for_each(|it| store(table, it)))?;
+    pub(super) fn commit(&mut self, groups: &[Vec<Mutation>]) -> Result<(), CommitFailure> {
+        let operations = Operations::of(groups)?;
+        if self.log.append(operations.as_bytes())? == Appended::Durable {
+            return Ok(());
+        }
+        // What does not fit is its own checkpoint, with the rest of the log: one transaction, durable too.
+        self.apply_log_and(Some(operations.as_bytes()))
+    }
+
+    /// Whether the log should be applied soon.
+    pub(super) fn checkpoint_is_due(&self) -> bool {
+        self.log.is_half_full()
+    }
+
+    /// Applies the log to the database, and empties it.
+    pub(super) fn checkpoint(&mut self) -> Result<(), CommitFailure> {
+        if self.log.is_empty() { Ok(()) } else { self.apply_log_and(None) }
+    }
+
+    fn apply_log_and(&mut self, commit: Option<&[u8]>) -> Result<(), CommitFailure> {
+        let contents = self.log.frames()?;
+        let mut payloads = self.log.replay(&contents)?;
+        self.log.check_count(payloads.len())?;
+        payloads.extend(commit);
+        self.apply_all(&payloads)
+    }
+
+    /// Applies commits, and says that the log is empty after them.
+    fn apply_all(&mut self, payloads: &[&[u8]]) -> Result<(), CommitFailure> {
+        let checkpoint = self.log.checkpoint_after(payloads.len());
+        self.transact(|table| {
+            for payload in payloads {
+                Operations::for_each::<CommitFailure>(payload, |it| Ok(table.apply(it)?))?;
+            }
+            Ok(table.put(Key::of(Kind::Log).into_bytes(), &checkpoint)?)
+        })?;
+        self.log.reset(checkpoint);
         Ok(())
     }
 
@@ -177,16 +218,21 @@ impl Storage {
         Ok(())
     }
 
-    fn transact<T>(
+    fn transact<'a>(
         &self,
-        change: impl FnOnce(&mut Table<'_>) -> Result<T, redb::Error>,
-    ) -> Result<T, redb::Error> {
+        change: impl FnOnce(&mut Overlay<'a, '_, '_>) -> Result<(), CommitFailure>,
+    ) -> Result<(), CommitFailure> {
+        let failed = |error: redb::Error| CommitFailure::from(error);
         // One phase, one `fdatasync`: redb tells a torn commit by its checksums. The price is that a start
         // after a crash reads the whole file, a tenth of a second per 100,000 items.
-        let transaction = self.database.begin_write()?;
-        let result = change(&mut transaction.open_table(TABLE)?)?;
-        transaction.commit()?;
-        Ok(result)
+        let transaction = self.database.begin_write().map_err(|error| failed(error.into()))?;
+        {
+            let mut table = transaction.open_table(TABLE).map_err(|error| failed(error.into()))?;
+            let mut overlay = Overlay::new(&mut table);
+            change(&mut overlay)?;
+            overlay.flush()?;
+        }
+        transaction.commit().map_err(|error| failed(error.into()))
     }
 }
 
@@ -196,179 +242,16 @@ impl fmt::Debug for Storage {
     }
 }
 
-/// Makes the names of the file and of its directory durable: a sync of the file covers what is in it, and not every
-/// file system its name (`fsync(2)`).
-#[cfg(unix)]
-fn sync_directory(directory: &Path) -> std::io::Result<()> {
-    std::fs::File::open(directory)?.sync_all()?;
-    match directory.canonicalize()?.parent() {
-        Some(parent) => std::fs::File::open(parent)?.sync_all(),
-        None => Ok(()),
-    }
+/// The record of which there is one; none in a new database.
+fn value_of(database: &Database, kind: Kind) -> Result<Option<Vec<u8>>, redb::Error> {
+    let table = match database.begin_read()?.open_table(TABLE) {
+        Err(TableError::TableDoesNotExist(_)) => return Ok(None),
+        table => table?,
+    };
+    let value = table.get(Key::of(kind).as_bytes())?;
+    Ok(value.map(|value| value.value().to_vec()))
 }
 
-/// Elsewhere a directory cannot be opened as a file, and the system keeps names by itself.
-#[cfg(not(unix))]
-fn sync_directory(_: &Path) -> std::io::Result<()> {
-    Ok(())
-}
-
-fn store(table: &mut Table<'_>, mutation: &Mutation) -> Result<(), redb::Error> {
-    match mutation {
-        Mutation::PutAccount(record) => insert(table, &Key::of(Kind::Account), record),
-        Mutation::PutNumbers(record) => insert(table, &Key::of(Kind::Numbers), record),
-        Mutation::PutDatabase(record) => {
-            insert(table, &Key::resource(Kind::Database, record.rid), record)
-        }
-        Mutation::PutContainer(record) => {
-            insert(table, &Key::resource(Kind::Container, record.rid), record)
-        }
-        Mutation::PutOffer(record) => {
-            insert(table, &Key::resource(Kind::Offer, record.rid), &**record)
-        }
-        Mutation::DeleteOffer(rid) => remove(table, &Key::resource(Kind::Offer, *rid)),
-        Mutation::DeleteDatabase(rid) => {
-            remove(table, &Key::resource(Kind::Database, *rid))?;
-            // The RID of a container begins with that of its database.
-            delete_contents(table, *rid)
-        }
-        Mutation::DeleteContainer(rid) => delete_contents(table, *rid),
-        Mutation::Partition(commit) => store_partition(table, commit),
-        Mutation::DropPartition { container, partition } => {
-            for kind in [Kind::Partition, Kind::Entry, Kind::Applied] {
-                remove_prefixed(table, &Key::partition(kind, *container, *partition))?;
-            }
-            Ok(())
-        }
-    }
-}
-
-/// Deletes a container, or all containers of a database, with what they hold.
-fn delete_contents(table: &mut Table<'_>, rid: Rid) -> Result<(), redb::Error> {
-    for kind in
-        [Kind::Container, Kind::Partition, Kind::Item, Kind::Rank, Kind::Entry, Kind::Applied]
-    {
-        remove_prefixed(table, &Key::resource(kind, rid))?;
-    }
-    Ok(())
-}
-
-fn store_partition(table: &mut Table<'_>, commit: &PartitionCommit) -> Result<(), redb::Error> {
-    let PartitionCommit { container, partition, changes, record } = commit;
-    for change in changes {
-        match change {
-            LogChange::Appended { position, logged } => {
-                let key = Key::entry(*container, *partition, *position);
-                insert(table, &key, &EntryRecord::of(logged))?;
-            }
-            LogChange::Applied { position, region, lsn } => {
-                insert(table, &Key::applied(*container, *partition, *position, *region), lsn)?;
-            }
-            LogChange::Settled { settled, multi_write } => {
-                remove(table, &Key::entry(*container, *partition, settled.position))?;
-                match multi_write {
-                    false => settle(table, *container, settled)?,
-                    true => {
-                        let applied = Key::partition(Kind::Applied, *container, *partition);
-                        remove_prefixed(table, &applied.number(settled.position))?;
-                        settle_ranked(table, *container, settled)?;
-                    }
-                }
-            }
-            LogChange::Truncated { from } => {
-                let entries = Key::partition(Kind::Entry, *container, *partition);
-                let range =
-                    entries.clone().number(*from).as_bytes().to_vec()..entries.prefixed().end;
-                table.retain_in::<&[u8], _>(
-                    range.start.as_slice()..range.end.as_slice(),
-                    |_, _| false,
-                )?;
-            }
-            LogChange::TombstoneDropped(tombstone) => drop_tombstone(table, *container, tombstone)?,
-        }
-    }
-    insert(table, &Key::partition(Kind::Partition, *container, *partition), record)
-}
-
-/// Stores what an entry did as the state that every region has.
-fn settle(
-    table: &mut Table<'_>,
-    container: Rid,
-    settled: &SettledEntry,
-) -> Result<(), redb::Error> {
-    for change in &settled.logged.entry.changes {
-        match change {
-            Change::Put { item } => {
-                let key = Key::item(container, item.ordinal);
-                insert(table, &key, &ItemRecord::of(item, &[]))?;
-            }
-            Change::Delete { item } => remove(table, &Key::item(container, item.ordinal))?,
-        }
-    }
-    Ok(())
-}
-
-/// The same for a multi-write account: versions of a higher rank stay.
-fn settle_ranked(
-    table: &mut Table<'_>,
-    container: Rid,
-    settled: &SettledEntry,
-) -> Result<(), redb::Error> {
-    let entry = &settled.logged.entry;
-    for (change, rank) in entry.changes.iter().zip(&entry.ranks) {
-        let key = Key::rank(container, &change.item().name());
-        let current = rank_of(table, &key)?;
-        if current.is_some_and(|current| current.rank >= *rank) {
-            continue;
-        }
-        if let Some(ordinal) = current.and_then(|current| current.ordinal) {
-            remove(table, &Key::item(container, ordinal))?;
-        }
-        let ordinal = match change {
-            Change::Delete { .. } => None,
-            Change::Put { item } => {
-                let key = Key::item(container, item.ordinal);
-                insert(table, &key, &ItemRecord::of(item, &settled.logged.lsns))?;
-                Some(item.ordinal)
-            }
-        };
-        insert(table, &key, &RankRecord { rank: *rank, ordinal })?;
-    }
-    Ok(())
-}
-
-fn drop_tombstone(
-    table: &mut Table<'_>,
-    container: Rid,
-    tombstone: &Tombstone,
-) -> Result<(), redb::Error> {
-    let key = Key::rank(container, &tombstone.name);
-    match rank_of(table, &key)? {
-        Some(current) if current.rank == tombstone.rank => remove(table, &key),
-        _ => Ok(()),
-    }
-}
-
-fn rank_of(table: &Table<'_>, key: &Key) -> Result<Option<RankRecord>, redb::Error> {
-    let value = table.get(key.as_bytes())?;
-    // Unreadable is as good as absent: the record is written anew.
-    Ok(value.and_then(|value| postcard::from_bytes(value.value()).ok()))
-}
-
-fn insert<T: Serialize>(table: &mut Table<'_>, key: &Key, record: &T) -> Result<(), redb::Error> {
-    let value = postcard::to_stdvec(record)
-        .map_err(|error| redb::Error::Corrupted(format!("a record cannot be encoded: {error}")))?;
-    table.insert(key.as_bytes(), value.as_slice())?;
-    Ok(())
-}
-
-fn remove(table: &mut Table<'_>, key: &Key) -> Result<(), redb::Error> {
-    table.remove(key.as_bytes())?;
-    Ok(())
-}
-
-fn remove_prefixed(table: &mut Table<'_>, prefix: &Key) -> Result<(), redb::Error> {
-    let range = prefix.prefixed();
-    table.retain_in::<&[u8], _>(range.start.as_slice()..range.end.as_slice(), |_, _| false)?;
-    Ok(())
+fn decode<'a, T: Deserialize<'a>>(value: &'a [u8]) -> Option<T> {
+    postcard::from_bytes(value).ok()
 }

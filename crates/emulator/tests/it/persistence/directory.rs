@@ -9,14 +9,14 @@ use sidereal_emulator::{Account, AccountOptions, DataDirectoryError, Emulator};
 use crate::common::{CROSS, Client, DOCS, KEY};
 
 /// A directory of a test's own, removed with it.
-struct Directory(PathBuf);
+pub(super) struct Directory(PathBuf);
 
 impl Directory {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(std::env::temp_dir().join(format!("sidereal-data-{}", uuid::Uuid::new_v4())))
     }
 
-    fn path(&self) -> &Path {
+    pub(super) fn path(&self) -> &Path {
         &self.0
     }
 }
@@ -66,7 +66,7 @@ fn a_directory_of_another_format_is_refused_with_both_numbers() {
     drop(file);
     let refused = Account::open(AccountOptions::default(), directory.path()).unwrap_err();
     assert!(matches!(refused, DataDirectoryError::OtherFormat { found: 77, .. }), "{refused}");
-    assert!(refused.to_string().contains("reads format 1"), "{refused}");
+    assert!(refused.to_string().contains("reads format 2"), "{refused}");
 }
 
 #[test]

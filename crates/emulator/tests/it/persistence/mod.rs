@@ -4,3 +4,4 @@ mod directory;
 mod disk;
 mod power_loss;
 mod twin;
+mod write_ahead_log;
