@@ -167,6 +167,10 @@ impl Account {
 
     /// Pauses or resumes replication to a region.
     ///
+    /// While it is paused the entries that it has to apply pile up without a bound, in memory and in the data
+    /// directory: as much as is written meanwhile, also where one item is written over and over. The region
+    /// applies them one by one when it is resumed, through every state that the account was in, which releases them.
+    ///
     /// # Errors
     ///
     /// The account has no such region.

@@ -40,9 +40,14 @@ impl Interruption {
         CancelOnDrop(self.clone())
     }
 
+    /// Whether nobody waits for the work any more. Unlike [`signal`](Self::signal) it does not look at the time.
+    pub(crate) fn is_cancelled(&self) -> bool {
+        self.0.cancelled.load(Ordering::Relaxed)
+    }
+
     /// Whether the work should go on.
     pub(crate) fn signal(&self) -> Signal {
-        if self.0.cancelled.load(Ordering::Relaxed) {
+        if self.is_cancelled() {
             return Signal::Cancel;
         }
         if Instant::now() >= self.0.deadline { Signal::Pause } else { Signal::Continue }

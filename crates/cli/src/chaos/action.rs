@@ -94,6 +94,8 @@ pub(crate) enum Action {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Replication {
     /// Pause replication to a region.
+    ///
+    /// What is written meanwhile is kept for it, in memory, until it is resumed.
     Pause {
         /// The region's name.
         region: RegionName,
