@@ -100,16 +100,25 @@ fn single_writes(root: &Path, kept: &mut Connection) {
 }
 
 /// Does several things in turns, and says how long each of them took each time.
-fn in_turns<const N: usize>(
-    mut work: [&mut dyn FnMut(usize) -> Duration; N],
-) -> [Vec<Duration>; N] {
+fn in_turns<const N: usize>(work: [&mut dyn FnMut(usize) -> Duration; N]) -> [Vec<Duration>; N] {
     let mut taken = [const { Vec::new() }; N];
     for n in 0..SINGLE_WRITES {
-        for (work, taken) in work.iter_mut().zip(&mut taken) {
-            taken.push(work(n));
+        for index in shuffled::<N>(n) {
+            taken[index].push(work[index](n));
         }
     }
     taken
+}
+
+/// Another order each time: where every third sync is slow, it is not the same one's.
+fn shuffled<const N: usize>(n: usize) -> [usize; N] {
+    let mut order = std::array::from_fn(|index| index);
+    // Fisher–Yates, with a multiplicative hash for random numbers.
+    for last in (1..N).rev() {
+        let random = (n * N + last).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 33;
+        order.swap(last, random % (last + 1));
+    }
+    order
 }
 
 fn timed(work: impl FnOnce()) -> Duration {

@@ -20,7 +20,9 @@ const ROUNDS: [Duration; 3] =
 fn write(connection: &mut Connection, writer: usize, n: u64) -> Option<Answer> {
     let key = format!("[\"w{writer}\"]");
     let key = ("x-ms-documentdb-partitionkey", key.as_str());
-    let item = |id: &str| json!({ "id": id, "pk": format!("w{writer}"), "n": n });
+    // Large enough that the write-ahead log fills, and a checkpoint is under way at some of the moments.
+    let filler = "x".repeat(20_000);
+    let item = |id: &str| json!({ "id": id, "pk": format!("w{writer}"), "n": n, "filler": filler });
     let upsert = |id| json!({ "operationType": "Upsert", "resourceBody": item(id) });
     let batch = json!([upsert("left"), upsert("right")]).to_string();
     let headers =
