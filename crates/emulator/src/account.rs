@@ -15,6 +15,7 @@ use sidereal_protocol::headers::names;
 use sidereal_protocol::{CosmosStatus, RegionName};
 use tokio::sync::watch;
 
+use crate::clock::Timestamp;
 use crate::counters::{CounterKey, CounterRow, Counters, Totals};
 use crate::error::ServiceError;
 use crate::faults::{
@@ -184,7 +185,8 @@ impl Account {
     /// Time, region and topology for a request that arrives now; `None` where the region's endpoint is
     /// offline. The global endpoint forwards to the write region.
     fn arrival(&self, region: Option<&RegionName>) -> Option<Arrival> {
-        let now = self.state.now();
+        let since_epoch = self.state.options.clock.since_epoch();
+        let now = Timestamp::at(since_epoch);
         let topology = self.state.topology.current();
         let region = match region {
             None => topology.write_region(now),
@@ -193,7 +195,7 @@ impl Account {
                 topology.regions.iter().position(|region| region.name == *name && region.online)?
             }
         };
-        Some(Arrival { now, region, topology })
+        Some(Arrival { now, since_epoch, region, topology })
     }
 
     /// Layer 1, counters: processes a request and counts its response.
@@ -208,7 +210,10 @@ impl Account {
     fn respond(&self, request: &ClassifiedRequest, reply: Reply) -> Response<Bytes> {
         self.count(request, Some(&reply));
         let durability = self.durability_of(&reply);
-        let mut response = reply.into_response(&request.activity_id);
+        let now = self.state.options.clock.since_epoch();
+        // A clock that was set back meanwhile counts as one that stood still.
+        let took = now.saturating_sub(request.arrived);
+        let mut response = reply.into_timed_response(&request.activity_id, took);
         if let Some(durability) = durability {
             response.extensions_mut().insert(durability);
         }

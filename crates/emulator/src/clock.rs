@@ -15,6 +15,12 @@ impl Timestamp {
         Self(millis)
     }
 
+    /// The moment that is so long after the epoch.
+    #[must_use]
+    pub fn at(since_epoch: Duration) -> Self {
+        Self(u64::try_from(since_epoch.as_millis()).unwrap_or(u64::MAX))
+    }
+
     /// Milliseconds since the epoch.
     #[must_use]
     pub const fn millis(self) -> u64 {
@@ -44,6 +50,12 @@ impl Timestamp {
 pub trait Clock: fmt::Debug + Send + Sync + 'static {
     /// The present moment.
     fn now(&self) -> Timestamp;
+
+    /// The present moment as the time since the epoch, as finely as the clock counts: what durations are
+    /// measured with.
+    fn since_epoch(&self) -> Duration {
+        Duration::from_millis(self.now().millis())
+    }
 }
 
 /// The system's wall clock.
@@ -52,8 +64,11 @@ pub struct SystemClock;
 
 impl Clock for SystemClock {
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp(u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+        Timestamp::at(self.since_epoch())
+    }
+
+    fn since_epoch(&self) -> Duration {
+        SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
     }
 }
 
@@ -86,5 +101,9 @@ impl Clock for ManualClock {
 impl<C: Clock> Clock for std::sync::Arc<C> {
     fn now(&self) -> Timestamp {
         (**self).now()
+    }
+
+    fn since_epoch(&self) -> Duration {
+        (**self).since_epoch()
     }
 }

@@ -67,6 +67,15 @@ impl ServiceError {
         Self::new(CosmosStatus::OWNER_RESOURCE_NOT_FOUND, "Owner resource does not exist")
     }
 
+    /// A partition key of more or fewer components than the container's.
+    pub(crate) fn partition_key_mismatch() -> Self {
+        Self::new(
+            CosmosStatus::PARTITION_KEY_MISMATCH,
+            "Partition key provided either doesn't correspond to definition in the collection or doesn't match \
+             partition key field values specified in the document.",
+        )
+    }
+
     pub(crate) fn conflict() -> Self {
         Self::new(
             CosmosStatus::CONFLICT,
@@ -156,7 +165,7 @@ impl From<Refusal> for ServiceError {
                 Self::new(CosmosStatus::UNIQUE_INDEX_CONFLICT, "Unique index constraint violation.")
             }
             Refusal::NotFound => Self::not_found(),
-            Refusal::NotModified => Self::new(CosmosStatus::NOT_MODIFIED, ""),
+            Refusal::NotModified(_) => Self::new(CosmosStatus::NOT_MODIFIED, ""),
             Refusal::PreconditionFailed => Self::precondition_failed(),
             Refusal::PatchConditionNotMet => Self::new(
                 CosmosStatus::PATCH_CONDITION_NOT_MET,

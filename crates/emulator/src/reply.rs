@@ -1,6 +1,7 @@
 //! A response under construction: what a handler returns, and the headers that every response has.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
@@ -84,8 +85,17 @@ impl Reply {
         if drop { Self { body: Bytes::new(), ..self } } else { self }
     }
 
-    /// The response, with the headers that every response has.
+    /// The response to a request that was not measured.
     pub(crate) fn into_response(self, activity_id: &HeaderValue) -> Response<Bytes> {
+        self.into_timed_response(activity_id, Duration::ZERO)
+    }
+
+    /// The response to a request that took so long, with the headers that every response has.
+    pub(crate) fn into_timed_response(
+        self,
+        activity_id: &HeaderValue,
+        took: Duration,
+    ) -> Response<Bytes> {
         let Self { status, headers: mut map, body, charge, durability: _ } = self;
         if !body.is_empty() {
             map.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -94,6 +104,7 @@ impl Reply {
         let charge = charge.unwrap_or_else(|_| HeaderValue::from_static("0"));
         map.insert(headers::REQUEST_CHARGE, charge);
         map.insert(headers::ACTIVITY_ID, activity_id.clone());
+        map.insert(headers::REQUEST_DURATION_MS, milliseconds(took));
         if status.sub_status() != 0 {
             map.insert(headers::SUB_STATUS, HeaderValue::from(status.sub_status()));
         }
@@ -106,4 +117,11 @@ impl Reply {
         *response.headers_mut() = map;
         response
     }
+}
+
+/// Milliseconds with three decimals, as the service writes them.
+fn milliseconds(duration: Duration) -> HeaderValue {
+    let micros = duration.as_micros();
+    let text = format!("{}.{:03}", micros / 1_000, micros % 1_000);
+    HeaderValue::try_from(text).unwrap_or_else(|_| HeaderValue::from_static("0"))
 }

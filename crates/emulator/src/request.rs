@@ -5,6 +5,7 @@
 //! about what a request is.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
@@ -24,6 +25,8 @@ use crate::topology::Topology;
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) now: Timestamp,
+    /// The same moment, as finely as the clock counts.
+    pub(crate) since_epoch: Duration,
     /// The index of the region that the request reached.
     pub(crate) region: usize,
     /// The account's regions at that moment. Held for the whole request: a failover in between does not
@@ -38,6 +41,9 @@ pub(crate) struct ClassifiedRequest {
     pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
     pub(crate) now: Timestamp,
+    /// When it first arrived, as the time since the epoch: its duration counts from here, and includes the
+    /// delay of a fault rule.
+    pub(crate) arrived: Duration,
     /// The index of the region that the request reached.
     pub(crate) region: usize,
     pub(crate) topology: Arc<Topology>,
@@ -68,12 +74,13 @@ impl ClassifiedRequest {
         // Looked up once: authorization, handler, fault rules and counters share the `Arc`.
         let container = path.as_ref().ok().and_then(|path| catalog.container(path.link()));
         let activity_id = activity_id_of(&parts.headers);
-        let Arrival { now, region, topology } = arrival;
+        let Arrival { now, since_epoch: arrived, region, topology } = arrival;
         Self {
             uri: parts.uri,
             headers: parts.headers,
             body,
             now,
+            arrived,
             region,
             topology,
             origin: ClientOrigin::in_extensions(&parts.extensions),
@@ -90,7 +97,7 @@ impl ClassifiedRequest {
     /// The same request, arriving again: after a delay it meets the account as it is then.
     pub(crate) fn arriving(self, arrival: Arrival, catalog: &Catalog) -> Self {
         let container = self.path.as_ref().ok().and_then(|path| catalog.container(path.link()));
-        let Arrival { now, region, topology } = arrival;
+        let Arrival { now, since_epoch: _, region, topology } = arrival;
         Self { now, region, topology, container, ..self }
     }
 
@@ -257,10 +264,19 @@ impl ClassifiedRequest {
 
     /// The scheme and authority the client used: what advertised URLs begin with by default.
     pub(crate) fn base_url(&self) -> String {
+        self.url("")
+    }
+
+    /// The URL that the client used, without its query: what a response is about.
+    pub(crate) fn full_url(&self) -> String {
+        self.url(self.uri.path())
+    }
+
+    fn url(&self, path: &str) -> String {
         let scheme = self.uri.scheme_str().unwrap_or("http");
-        let host = self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
-        let authority = self.uri.authority().map(http::uri::Authority::as_str).or(host);
-        format!("{scheme}://{}", authority.unwrap_or("localhost"))
+        let host = || self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let authority = self.uri.authority().map(http::uri::Authority::as_str).or_else(host);
+        [scheme, "://", authority.unwrap_or("localhost"), path].concat()
     }
 }
 

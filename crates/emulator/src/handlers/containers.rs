@@ -6,8 +6,7 @@ use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, ThroughputProperties};
 
-use super::{metadata_feed, offers};
-use crate::charge;
+use super::{metadata_feed, metadata_write, offers};
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
@@ -50,7 +49,7 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
     metadata_feed::check_version(request, &container.definition().etag)?;
     let definition = parse_definition(account, request)?;
     container.replace(definition).map_err(ServiceError::bad_request)?;
-    Ok(reply(CosmosStatus::OK, &container).charged(charge::METADATA_WRITE))
+    metadata_write::of_container(request, &container, reply(CosmosStatus::OK, &container))
 }
 
 /// `DELETE /dbs/{db}/colls/{coll}`.
@@ -58,7 +57,7 @@ pub(crate) fn delete(account: &AccountState, request: &ClassifiedRequest) -> Res
     let (database, container) = addressed(account, request)?;
     metadata_feed::check_version(request, &container.definition().etag)?;
     account.catalog.delete_container(&database, &container);
-    Ok(Reply::empty(CosmosStatus::NO_CONTENT).charged(charge::METADATA_WRITE))
+    metadata_write::of_container(request, &container, Reply::empty(CosmosStatus::NO_CONTENT))
 }
 
 /// `POST /dbs/{db}/colls`.
@@ -81,7 +80,7 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
     if let Some(own) = own {
         account.catalog.create_offer(container.rid, container.link.clone(), own, request.now);
     }
-    Ok(reply(CosmosStatus::CREATED, &container).charged(charge::METADATA_WRITE))
+    metadata_write::of_container(request, &container, reply(CosmosStatus::CREATED, &container))
 }
 
 /// Refuses what would give the account more partitions than it may have.

@@ -3,8 +3,7 @@
 use serde_json::Value;
 use sidereal_protocol::{CosmosStatus, ResourceType, check_id};
 
-use super::{metadata_feed, offers};
-use crate::charge;
+use super::{metadata_feed, metadata_write, offers};
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
@@ -36,7 +35,7 @@ pub(crate) fn delete(account: &AccountState, request: &ClassifiedRequest) -> Res
     let database = database.ok_or_else(ServiceError::not_found)?;
     metadata_feed::check_version(request, &database.etag)?;
     account.catalog.delete_database(&database);
-    Ok(Reply::empty(CosmosStatus::NO_CONTENT).charged(charge::METADATA_WRITE))
+    metadata_write::of_database(request, Reply::empty(CosmosStatus::NO_CONTENT))
 }
 
 /// `POST /dbs`.
@@ -54,7 +53,7 @@ pub(crate) fn create(account: &AccountState, request: &ClassifiedRequest) -> Res
     if let Some(throughput) = throughput {
         account.catalog.create_offer(database.rid, database.link(), throughput, request.now);
     }
-    Ok(reply(CosmosStatus::CREATED, &database).charged(charge::METADATA_WRITE))
+    metadata_write::of_database(request, reply(CosmosStatus::CREATED, &database))
 }
 
 fn reply(status: CosmosStatus, database: &Database) -> Reply {

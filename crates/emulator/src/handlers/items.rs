@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use http::header;
 use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{
@@ -38,7 +39,9 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     };
     account.check_session(request, partition, &progress)?;
     let headers = PartitionHeaders { request, container, partition, progress };
-    Ok(finish(account, &headers, outcome).durable_at(durability))
+    let found = matches!(outcome, Ok(_) | Err(Refusal::NotModified(_)));
+    let reply = finish(account, &headers, outcome).durable_at(durability);
+    Ok(if found { reply.with(header::CONTENT_LOCATION, request.full_url()) } else { reply })
 }
 
 /// `POST …/docs`.
@@ -91,12 +94,8 @@ pub(super) fn effective_key_of(
     definition: &Definition,
     key: &PartitionKey,
 ) -> Result<EffectivePartitionKey> {
-    definition.key.effective_key(key).map_err(key_refused)
-}
-
-/// A partition key that does not fit the container's definition.
-pub(super) fn key_refused(error: sidereal_protocol::Error) -> ServiceError {
-    ServiceError::bad_request(format!("The partition key does not fit the container: {error}"))
+    // All that can be wrong with a key is the number of its components.
+    definition.key.effective_key(key).map_err(|_| ServiceError::partition_key_mismatch())
 }
 
 /// The name of an item, whose key must be complete.
@@ -235,7 +234,9 @@ fn finish(
     account.spend(headers.partition, headers.request.now, charge);
     let reply = match outcome {
         Ok(written) => reply_to(&written),
-        Err(Refusal::NotModified) => Reply::empty(CosmosStatus::NOT_MODIFIED),
+        Err(Refusal::NotModified(etag)) => {
+            Reply::empty(CosmosStatus::NOT_MODIFIED).with_etag(&etag)
+        }
         Err(refusal) => ServiceError::from(refusal).into_reply(),
     };
     // A refusal carries them too: a client's session advances with a 404 as with a 200.

@@ -14,6 +14,7 @@ mod index_building;
 mod index_metrics;
 pub(crate) mod items;
 mod metadata_feed;
+mod metadata_write;
 pub(crate) mod offers;
 mod order_by;
 mod page;

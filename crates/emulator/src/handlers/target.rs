@@ -5,7 +5,6 @@ use std::sync::Arc;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange, PartitionKey};
 
-use super::items::key_refused;
 use crate::error::{Result, ServiceError};
 use crate::request::{ClassifiedRequest, range_id};
 use crate::store::{Container, Definition, Item, Partition, Position, RangeLookup, Replica};
@@ -65,7 +64,8 @@ impl Target {
         container: &Container,
         definition: &Definition,
     ) -> Result<Self> {
-        let window = definition.key.effective_range(key).map_err(key_refused)?;
+        let window = definition.key.effective_range(key);
+        let window = window.map_err(|_| ServiceError::partition_key_mismatch())?;
         // A prefix of a hierarchical key is a range of effective keys and may span partitions.
         if key.components().len() < definition.key.paths().len() {
             return Ok(Self::Window(slices(container, &window)));

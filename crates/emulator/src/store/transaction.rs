@@ -49,7 +49,8 @@ pub(crate) enum Refusal {
     Conflict,
     UniqueKeyConflict,
     NotFound,
-    NotModified,
+    /// A read of the version that its client has already.
+    NotModified(Etag),
     PreconditionFailed,
     PatchConditionNotMet,
     TooLarge,
@@ -149,7 +150,7 @@ impl<'a> Transaction<'a> {
         let unchanged =
             condition.if_none_match.as_ref().is_some_and(|etag| etag.matches(&item.etag));
         if unchanged {
-            return Err(Refusal::NotModified);
+            return Err(Refusal::NotModified(item.etag.clone()));
         }
         let charge = charge::read(item.size());
         // The `Arc` is cloned, not the document: the response shares its text.

@@ -30,6 +30,7 @@ mod persistence;
 mod plans;
 mod queries;
 mod regions;
+mod response_headers;
 mod server;
 mod splits;
 mod time;
