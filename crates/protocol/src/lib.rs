@@ -87,7 +87,7 @@ pub use query::{
 pub use region::RegionName;
 pub use resource::{
     Addressing, Idempotency, MAX_ITEM_ID_BYTES, MAX_NAME_CHARS, OperationType, RequestPath,
-    ResourceLink, ResourceType, Rid, check_id,
+    ResourceLink, ResourceType, Rid, check_id, check_item_id,
 };
 pub use routing_map::{RoutedRange, RoutingMap, RoutingMapError};
 pub use secret::Secret;

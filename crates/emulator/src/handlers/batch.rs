@@ -185,16 +185,14 @@ impl Batch<'_> {
         };
         let outcome = match operation.operation_type {
             BatchOperationType::Create => {
-                transaction.create(draft_of(self.definition, body()?, Some(key))?)
+                transaction.create(draft_of(self.definition, body()?, key)?)
             }
             BatchOperationType::Upsert => {
-                transaction.upsert(draft_of(self.definition, body()?, Some(key))?, &conditions)
+                transaction.upsert(draft_of(self.definition, body()?, key)?, &conditions)
             }
-            BatchOperationType::Replace => transaction.replace(
-                &name()?,
-                draft_of(self.definition, body()?, Some(key))?,
-                &conditions,
-            ),
+            BatchOperationType::Replace => {
+                transaction.replace(&name()?, draft_of(self.definition, body()?, key)?, &conditions)
+            }
             BatchOperationType::Read => transaction.read(&name()?, &conditions),
             BatchOperationType::Delete => transaction.delete(&name()?, &conditions),
             BatchOperationType::Patch => {

@@ -6,7 +6,8 @@ use http::header;
 use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{
-    CosmosStatus, EffectivePartitionKey, PartitionKey, PatchDocument, ResourceType, check_id,
+    CosmosStatus, EffectivePartitionKey, PartitionKey, PartitionKeyValue, PatchDocument,
+    check_item_id,
 };
 use sidereal_query::Condition;
 
@@ -22,6 +23,9 @@ use crate::store::{
     Refusal, ReplicaProgress, Transaction, WriteCondition, Written,
 };
 
+/// The longest partition key, in bytes of its strings: a documented limit of the service.
+const MAX_KEY_BYTES: usize = 2048;
+
 /// `GET …/docs/{id}`.
 pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let container = request.intended_container()?;
@@ -33,7 +37,8 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let (progress, durability, outcome) = {
         // The replica's read lock is held for the lookup alone, not while the response is made.
         let replica = request.view(partition);
-        let transaction = Transaction::new(&replica, container.rules(&definition, request.now));
+        let rules = container.rules(&definition, &request.topology, request.now);
+        let transaction = Transaction::new(&replica, rules);
         let outcome = transaction.read(&name, &conditions);
         (ReplicaProgress::of(&replica), partition.durability(), outcome)
     };
@@ -62,7 +67,7 @@ pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Re
     let container = request.intended_container()?;
     let definition = container.definition();
     let name = named_item(request, container, &definition)?;
-    let draft = draft_of(&definition, request.item()?, Some(&name.key))?;
+    let draft = draft_of(&definition, request.item()?, &name.key)?;
     let conditions = request.conditions()?;
     write(account, request, container, &name, |transaction| {
         transaction.replace(&name, draft, &conditions)
@@ -94,7 +99,17 @@ pub(super) fn effective_key_of(
     definition: &Definition,
     key: &PartitionKey,
 ) -> Result<EffectivePartitionKey> {
-    // All that can be wrong with a key is the number of its components.
+    let bytes = key.components().iter().map(|component| match component {
+        PartitionKeyValue::String(text) => text.len(),
+        _ => 0,
+    });
+    let bytes: usize = bytes.sum();
+    if bytes > MAX_KEY_BYTES {
+        return Err(ServiceError::bad_request(format!(
+            "The partition key value is {bytes} bytes long: at most {MAX_KEY_BYTES} are supported."
+        )));
+    }
+    // All else that can be wrong with a key is the number of its components.
     definition.key.effective_key(key).map_err(|_| ServiceError::partition_key_mismatch())
 }
 
@@ -122,7 +137,7 @@ fn named_item(
 pub(super) fn draft_of(
     definition: &Definition,
     document: Value,
-    header: Option<&PartitionKey>,
+    header: &PartitionKey,
 ) -> Result<ItemDraft> {
     let Value::Object(fields) = document else {
         return Err(ServiceError::bad_request("The item must be a JSON object."));
@@ -136,12 +151,12 @@ pub(super) fn draft_of(
             ));
         }
     };
-    check_id(ResourceType::Document, id)?;
+    check_item_id(id)?;
     // One allocation, shared by the item, its indexes and the log.
     let id: Arc<str> = id.as_str().into();
     let document = Value::Object(fields);
     let key = definition.key.extract(&document);
-    if header.is_some_and(|header| *header != key) {
+    if *header != key {
         return Err(ServiceError::new(
             CosmosStatus::PARTITION_KEY_MISMATCH,
             "PartitionKey extracted from document doesn't match the one specified in the header. \
@@ -172,8 +187,8 @@ fn write_draft(
     decide: impl FnOnce(&mut Transaction<'_>, ItemDraft, WriteCondition) -> Result<Written, Refusal>,
 ) -> Result<Reply> {
     let container = request.intended_container()?;
-    let key = request.partition_key()?;
-    let draft = draft_of(&container.definition(), request.item()?, key.as_ref())?;
+    let key = request.required_partition_key()?;
+    let draft = draft_of(&container.definition(), request.item()?, &key)?;
     let conditions = request.conditions()?;
     let name = draft.name();
     write(account, request, container, &name, |transaction| decide(transaction, draft, conditions))

@@ -152,12 +152,18 @@ impl Container {
     }
 
     /// What the container says about its items.
-    pub(crate) fn rules<'a>(&'a self, definition: &'a Definition, now: Timestamp) -> Rules<'a> {
+    pub(crate) fn rules<'a>(
+        &'a self,
+        definition: &'a Definition,
+        topology: &Topology,
+        now: Timestamp,
+    ) -> Rules<'a> {
         Rules {
             container: self.rid,
             link: &self.link,
             index: &definition.index,
             default_ttl: definition.default_ttl,
+            multi_write: topology.multi_write,
             ordinals: &self.ordinals,
             versions: &self.versions,
             now,
@@ -192,7 +198,7 @@ impl Container {
             state.prepare_to_write(region);
             state.expire(region, now);
             let mut transaction =
-                Transaction::new(state.replica(region), self.rules(definition, now));
+                Transaction::new(state.replica(region), self.rules(definition, topology, now));
             let decision = decide(&mut transaction);
             let changes = if decision.is_ok() { transaction.into_changes() } else { Vec::new() };
             state.commit(region, changes, now);

@@ -31,6 +31,8 @@ pub(crate) struct Rules<'a> {
     pub(crate) index: &'a IndexPolicy,
     /// Seconds; `None` turns expiry off, `-1` leaves it to the items.
     pub(crate) default_ttl: Option<i64>,
+    /// Every region accepts writes.
+    pub(crate) multi_write: bool,
     pub(crate) ordinals: &'a AtomicU64,
     pub(crate) versions: &'a AtomicU64,
     pub(crate) now: Timestamp,
@@ -178,6 +180,7 @@ impl<'a> Transaction<'a> {
         }
     }
 
+    /// Replaces an item, and renames it where the draft has another id.
     pub(crate) fn replace(
         &mut self,
         name: &ItemName,
@@ -186,9 +189,8 @@ impl<'a> Transaction<'a> {
     ) -> Result<Written, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
-        if draft.id != name.id {
-            let message = "The id of an item cannot be changed: the id in the body differs from the one in the path.";
-            return Err(Refusal::Invalid(message.to_owned()));
+        if draft.id != name.id && self.find(&draft.name()).is_some() {
+            return Err(Refusal::Conflict);
         }
         self.put(draft, Some(current))
     }
@@ -246,10 +248,13 @@ impl<'a> Transaction<'a> {
 
     fn put(&mut self, draft: ItemDraft, replaced: Option<Arc<Item>>) -> Result<Written, Refusal> {
         let name = draft.name();
+        let renamed = replaced.as_ref().filter(|current| current.id != name.id).cloned();
+        // Two regions that give one item two names at once make two items of it, which need two RIDs.
+        let keeps_rid = renamed.is_none() || !self.rules.multi_write;
         let ordinal = match &replaced {
-            Some(current) => current.ordinal,
+            Some(current) if keeps_rid => current.ordinal,
             // Relaxed: only uniqueness matters. A transaction that is not committed leaves a gap.
-            None => self.rules.ordinals.fetch_add(1, Ordering::Relaxed),
+            _ => self.rules.ordinals.fetch_add(1, Ordering::Relaxed),
         };
         let item = Arc::new(self.rules.complete(draft, ordinal, self.lsn)?);
         self.claim_unique_keys(&item, replaced.as_deref())?;
@@ -258,6 +263,11 @@ impl<'a> Transaction<'a> {
             None => charge::write(item.size(), item.terms),
         };
         let outcome = if replaced.is_some() { Outcome::Replaced } else { Outcome::Created };
+        if let Some(old) = renamed {
+            // Under its old name it is gone: conflict resolution and its tombstones go by names.
+            self.overlay.insert(old.name(), None);
+            self.changes.push(Change::Delete { item: old });
+        }
         self.overlay.insert(name, Some(item.clone()));
         self.changes.push(Change::Put { item: item.clone() });
         Ok(Written { item, outcome, charge })
@@ -268,9 +278,11 @@ impl<'a> Transaction<'a> {
         let owner = |claims: &HashMap<Fingerprint, Option<u64>>, fingerprint: &Fingerprint| {
             claims.get(fingerprint).copied().unwrap_or_else(|| self.replica.owner_of(fingerprint))
         };
-        let taken = |fingerprint| {
-            owner(&self.claims, fingerprint).is_some_and(|ordinal| ordinal != item.ordinal)
+        let own = |ordinal| {
+            ordinal == item.ordinal || replaced.is_some_and(|current| ordinal == current.ordinal)
         };
+        let taken =
+            |fingerprint| owner(&self.claims, fingerprint).is_some_and(|ordinal| !own(ordinal));
         if wanted.iter().any(taken) {
             return Err(Refusal::UniqueKeyConflict);
         }

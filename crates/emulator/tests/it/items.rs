@@ -1,7 +1,8 @@
 //! Items over a socket: point operations, conditions, keys, limits.
 
 use crate::common::{Client, DOCS, KEY, key_of};
-use http::Method;
+use bytes::Bytes;
+use http::{Method, Request};
 use serde_json::{Value, json};
 
 const A: (&str, &str) = (KEY, "[\"a\"]");
@@ -180,7 +181,7 @@ async fn malformed_items_are_refused() {
         "7",
         "{\"pk\":\"a\"}",
         "{\"id\":7,\"pk\":\"a\"}",
-        "{\"id\":\"a/b\",\"pk\":\"a\"}",
+        "{\"id\":\"a\\\\b\",\"pk\":\"a\"}",
         "{\"id\":\"\",\"pk\":\"a\"}",
     ] {
         let refused = client.send_text(Method::POST, DOCS, &[A], body.to_owned()).await;
@@ -190,6 +191,38 @@ async fn malformed_items_are_refused() {
     let nested =
         format!("{{\"id\":\"1\",\"pk\":\"a\",\"n\":{}1{}}}", "[".repeat(300), "]".repeat(300));
     assert_eq!(client.send_text(Method::POST, DOCS, &[A], nested).await.status, 400);
+}
+
+#[tokio::test]
+async fn an_id_takes_a_question_mark_a_hash_and_a_slash_which_only_queries_find() {
+    let client = Client::with_container(1).await;
+    for (id, encoded) in [("a?b", "a%3Fb"), ("a#b", "a%23b")] {
+        assert_eq!(client.create(item(id)).await.status, 201, "{id}");
+        assert_eq!(client.read(encoded, "a").await.json()["id"], id);
+    }
+    assert_eq!(client.create(item("a/b")).await.status, 201);
+    let found = client.query("SELECT * FROM c WHERE c.id = 'a/b'", &[A]).await;
+    assert_eq!(found.ids(), ["a/b"]);
+    // What reads as the path of something else is no item's.
+    let request = Request::builder().uri(format!("{DOCS}/a%2Fb")).body(Bytes::new()).unwrap();
+    assert!([400, 401].contains(&client.exchange(request).await.status));
+}
+
+#[tokio::test]
+async fn a_write_names_its_partition_key_which_has_at_most_two_kibibytes() {
+    let client = Client::with_container(1).await;
+    for more in [None, Some(("x-ms-documentdb-is-upsert", "true"))] {
+        let headers: Vec<_> = more.into_iter().collect();
+        let missing = client.send(Method::POST, DOCS, &headers, item("1")).await;
+        assert_eq!(missing.status, 400, "{}", missing.text);
+    }
+    for (length, status) in [(2048, 201), (2049, 400)] {
+        let key = "k".repeat(length);
+        let created = client.create(json!({ "id": "1", "pk": key })).await;
+        assert_eq!(created.status, status, "{}", created.text);
+        let read = client.read("1", &key).await.status;
+        assert_eq!(read, if status == 201 { 200 } else { 400 });
+    }
 }
 
 #[tokio::test]

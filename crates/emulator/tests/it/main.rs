@@ -30,6 +30,7 @@ mod persistence;
 mod plans;
 mod queries;
 mod regions;
+mod renames;
 mod response_headers;
 mod server;
 mod splits;

@@ -22,6 +22,7 @@ enum Operation {
     Create(Name, i64),
     Upsert(Name, i64),
     Replace(Name, i64),
+    Rename(Name, u8, i64),
     Increment(Name, i64),
     Delete(Name),
     Read(Name),
@@ -36,6 +37,7 @@ enum Operation {
 enum Step {
     Create(u8, i64),
     Upsert(u8, i64),
+    Rename(u8, u8, i64),
     Increment(u8, i64),
     Delete(u8),
 }
@@ -52,6 +54,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         (0..IDS, number()).prop_map(|(id, n)| Step::Create(id, n)),
         (0..IDS, number()).prop_map(|(id, n)| Step::Upsert(id, n)),
+        (0..IDS, 0..IDS, number()).prop_map(|(id, to, n)| Step::Rename(id, to, n)),
         (0..IDS, number()).prop_map(|(id, n)| Step::Increment(id, n)),
         (0..IDS).prop_map(Step::Delete),
     ]
@@ -62,6 +65,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (name(), number()).prop_map(|(name, n)| Operation::Create(name, n)),
         2 => (name(), number()).prop_map(|(name, n)| Operation::Upsert(name, n)),
         2 => (name(), number()).prop_map(|(name, n)| Operation::Replace(name, n)),
+        2 => (name(), 0..IDS, number()).prop_map(|(name, to, n)| Operation::Rename(name, to, n)),
         2 => (name(), number()).prop_map(|(name, n)| Operation::Increment(name, n)),
         2 => name().prop_map(Operation::Delete),
         2 => name().prop_map(Operation::Read),
@@ -97,6 +101,10 @@ fn on_model(model: &mut Model, operation: &Operation) -> (u16, Option<i64>) {
                 (200, Some(n))
             }
         },
+        Operation::Rename(name, to, n) => match rename_on_model(model, name, to, n) {
+            200 => (200, Some(n)),
+            refused => (refused, None),
+        },
         Operation::Increment(name, by) => match model.get_mut(&name) {
             None => (404, None),
             Some(current) => {
@@ -125,6 +133,18 @@ fn on_model(model: &mut Model, operation: &Operation) -> (u16, Option<i64>) {
     }
 }
 
+fn rename_on_model(model: &mut Model, name: Name, to: u8, n: i64) -> u16 {
+    if !model.contains_key(&name) {
+        return 404;
+    }
+    if to != name.1 && model.contains_key(&(name.0, to)) {
+        return 409;
+    }
+    model.remove(&name);
+    model.insert((name.0, to), n);
+    200
+}
+
 fn step_on_model(model: &mut Model, key: u8, step: &Step) -> bool {
     match *step {
         Step::Create(id, n) => model.insert((key, id), n).is_none(),
@@ -132,6 +152,7 @@ fn step_on_model(model: &mut Model, key: u8, step: &Step) -> bool {
             model.insert((key, id), n);
             true
         }
+        Step::Rename(id, to, n) => rename_on_model(model, (key, id), to, n) == 200,
         Step::Increment(id, by) => match model.get_mut(&(key, id)) {
             None => false,
             Some(current) => {
@@ -163,6 +184,10 @@ fn on_emulator(fixture: &Fixture, operation: &Operation) -> (u16, Option<i64>) {
         }
         Operation::Replace(name, n) => {
             fixture.send(Method::PUT, &path(name), &[(KEY, &key(name.0))], item(name, n))
+        }
+        Operation::Rename(name, to, n) => {
+            let renamed = item((name.0, to), n);
+            fixture.send(Method::PUT, &path(name), &[(KEY, &key(name.0))], renamed)
         }
         Operation::Increment(name, by) => {
             fixture.send(Method::PATCH, &path(name), &[(KEY, &key(name.0))], increment(by))
@@ -203,6 +228,9 @@ fn step_of(key: u8, step: &Step) -> Value {
         }
         Step::Upsert(id, n) => {
             json!({ "operationType": "Upsert", "resourceBody": item((key, id), n) })
+        }
+        Step::Rename(id, to, n) => {
+            json!({ "operationType": "Replace", "id": id.to_string(), "resourceBody": item((key, to), n) })
         }
         Step::Increment(id, by) => {
             json!({ "operationType": "Patch", "id": id.to_string(), "resourceBody": increment(by) })

@@ -39,6 +39,12 @@ fn delete(fixture: &Fixture, region: &str, id: &str) -> Answer {
         .unwrap()
 }
 
+fn rename(fixture: &Fixture, region: &str, id: &str, to: &str, n: u64) -> Answer {
+    let body = json!({ "id": to, "pk": "a", "n": n });
+    let path = format!("{DOCS}/{id}");
+    fixture.send_in(region, Method::PUT, &path, &[A, TENTATIVE], body).unwrap()
+}
+
 fn read(fixture: &Fixture, region: &str, id: &str, more: &[(&str, &str)]) -> Answer {
     let mut headers = vec![A];
     headers.extend_from_slice(more);
@@ -117,6 +123,23 @@ fn a_delete_beats_a_concurrent_write_even_a_later_one() {
 }
 
 #[test]
+fn two_names_given_to_one_item_at_once_make_two_items() {
+    let fixture = three();
+    write(&fixture, WEST, "1", 1);
+    fixture.clock.advance(LAG);
+    assert_eq!(everywhere(&fixture, "1"), [Some(1); 3]);
+    assert_eq!(rename(&fixture, WEST, "1", "2", 2).status, 200);
+    assert_eq!(rename(&fixture, EAST, "1", "3", 3).status, 200);
+    // A write under the old name loses to the renaming, as to a delete.
+    write(&fixture, NORTH, "1", 4);
+    fixture.clock.advance(LAG);
+    let seen = ["1", "2", "3"].map(|id| everywhere(&fixture, id));
+    assert_eq!(seen, [[None; 3], [Some(2); 3], [Some(3); 3]]);
+    let rids = ["2", "3"].map(|id| read(&fixture, WEST, id, &[]).json()["_rid"].clone());
+    assert_ne!(rids[0], rids[1]);
+}
+
+#[test]
 fn a_session_waits_for_the_writes_of_the_region_it_wrote_in() {
     let fixture = three();
     write(&fixture, NORTH, "0", 0);
@@ -133,6 +156,7 @@ fn a_session_waits_for_the_writes_of_the_region_it_wrote_in() {
 enum Event {
     Write(usize, u8),
     Delete(usize, u8),
+    Rename(usize, u8, u8),
     Read(usize, u8),
     Wait(u64),
     Delay(usize, u64),
@@ -145,6 +169,8 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         6 => (region.clone(), id.clone()).prop_map(|(region, id)| Event::Write(region, id)),
         3 => (region.clone(), id.clone()).prop_map(|(region, id)| Event::Delete(region, id)),
+        3 => (region.clone(), id.clone(), id.clone())
+            .prop_map(|(region, id, to)| Event::Rename(region, id, to)),
         4 => (region.clone(), id).prop_map(|(region, id)| Event::Read(region, id)),
         4 => (0..200_u64).prop_map(Event::Wait),
         1 => (region.clone(), 0..300_u64).prop_map(|(region, delay)| Event::Delay(region, delay)),
@@ -181,6 +207,9 @@ proptest! {
             match *event {
                 Event::Write(region, id) => session.remember(&write(&fixture, NAMES[region], &id.to_string(), n)),
                 Event::Delete(region, id) => drop(delete(&fixture, NAMES[region], &id.to_string())),
+                Event::Rename(region, id, to) => {
+                    drop(rename(&fixture, NAMES[region], &id.to_string(), &to.to_string(), n));
+                }
                 Event::Read(region, id) => {
                     let Some(token) = session.0.as_ref().map(ToString::to_string) else { continue };
                     let answer = read(&fixture, NAMES[region], &id.to_string(), &[("x-ms-session-token", &token)]);

@@ -34,31 +34,46 @@ const ENCODED: &AsciiSet = &CONTROLS
     .add(b'|')
     .add(b'}');
 
-/// Refuses an id the service would refuse for a resource of this kind.
+/// Refuses an id by which no resource of this kind can be addressed.
 pub fn check_id(kind: ResourceType, id: &str) -> Result<()> {
     let refuse = |why: String| Err(Error::new(ErrorKind::ResourceId, why));
-    if id.is_empty() {
-        return refuse("an id must not be empty".to_owned());
-    }
-    // These end or split a path.
-    if let Some(forbidden) = id.chars().find(|c| matches!(c, '/' | '\\' | '?' | '#')) {
+    // These end or split a path. In items' ids the last two are encoded, and a slash is not: the service
+    // decodes a path before it divides it.
+    let (forbidden, named): (&[char], _) = match kind {
+        ResourceType::Document => (&['/', '\\'], "/ or \\"),
+        _ => (&['/', '\\', '?', '#'], "/ \\ ? or #"),
+    };
+    if let Some(found) = id.chars().find(|character| forbidden.contains(character)) {
         return refuse(format!(
-            "the id \"{}\" contains {forbidden}: an id must not contain / \\ ? or #",
+            "the id \"{}\" contains {found}: it must not contain {named}",
             excerpt(id)
         ));
     }
     match kind {
-        ResourceType::Document if id.len() > MAX_ITEM_ID_BYTES => refuse(format!(
-            "the id is {} bytes long: an item's id has at most {MAX_ITEM_ID_BYTES}",
-            id.len()
-        )),
-        ResourceType::Document => Ok(()),
+        ResourceType::Document => check_item_id(id),
+        _ if id.is_empty() => refuse("an id must not be empty".to_owned()),
         _ if id.chars().nth(MAX_NAME_CHARS).is_some() => refuse(format!(
             "the name \"{}\" is longer than {MAX_NAME_CHARS} characters",
             excerpt(id)
         )),
         _ => Ok(()),
     }
+}
+
+/// Refuses an id that an item cannot be created with.
+///
+/// One with a slash can, as on the service, and is then found by queries alone: see [`check_id`].
+pub fn check_item_id(id: &str) -> Result<()> {
+    let why = if id.is_empty() {
+        "an id must not be empty".to_owned()
+    } else if id.contains('\\') {
+        format!("the id \"{}\" contains \\: an item's id must not", excerpt(id))
+    } else if id.len() > MAX_ITEM_ID_BYTES {
+        format!("the id is {} bytes long: an item's id has at most {MAX_ITEM_ID_BYTES}", id.len())
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(ErrorKind::ResourceId, why))
 }
 
 /// An id or a whole link as it stands in a path.
@@ -76,17 +91,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_takes_any_character_but_four() {
-        for good in ["a", "a b", "ünï-код-🚀", "a@b+c=d", "100%", ".", "a\tb"] {
+    fn an_items_id_takes_any_character_but_two_and_a_name_any_but_four() {
+        let names = ["a", "a b", "ünï-код-🚀", "a@b+c=d", "100%", ".", "a\tb"];
+        for good in names.into_iter().chain(["a?b", "a#b"]) {
             assert_eq!(check_id(ResourceType::Document, good), Ok(()), "{good}");
         }
-        for bad in ["", "a/b", "a\\b", "a?b", "a#b"] {
-            assert_eq!(
-                check_id(ResourceType::Document, bad).unwrap_err().kind(),
-                ErrorKind::ResourceId,
-                "{bad}"
-            );
+        for good in names {
+            assert_eq!(check_id(ResourceType::Database, good), Ok(()), "{good}");
         }
+        let refusal = |kind, id| check_id(kind, id).unwrap_err().kind();
+        for bad in ["", "a/b", "a\\b"] {
+            assert_eq!(refusal(ResourceType::Document, bad), ErrorKind::ResourceId, "{bad}");
+        }
+        for bad in ["", "a/b", "a\\b", "a?b", "a#b"] {
+            assert_eq!(refusal(ResourceType::Database, bad), ErrorKind::ResourceId, "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_item_can_be_created_with_a_slash_in_its_id_though_not_addressed() {
+        assert_eq!(check_item_id("a/b"), Ok(()));
+        assert!(check_id(ResourceType::Document, "a/b").is_err());
+        assert!(check_item_id("a\\b").is_err() && check_item_id("").is_err());
     }
 
     #[test]

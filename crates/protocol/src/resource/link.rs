@@ -269,7 +269,8 @@ mod tests {
             "dbs/d/colls",
             "dbs//colls/c",
             "x/y",
-            "dbs/d/colls/c/docs/a?b",
+            "dbs/d/colls/a?b",
+            "dbs/d/colls/c/docs/a\\b",
         ] {
             assert!(bad.parse::<ResourceLink>().is_err(), "{bad}");
         }
