@@ -18,7 +18,7 @@ use crate::error::{Result, ServiceError};
 use crate::interruption::Interruption;
 use crate::operation::Operation;
 use crate::outcome::ClientOrigin;
-use crate::store::{Catalog, Container, Partition, ReplicaView, WriteCondition};
+use crate::store::{Catalog, Container, Expiry, Partition, ReplicaView, WriteCondition};
 use crate::topology::Topology;
 
 /// When and where a request arrived.
@@ -204,6 +204,12 @@ impl ClassifiedRequest {
         }
         let body: Value = serde_json::from_slice(&self.body).ok()?;
         Some(body.get("id")?.as_str()?.to_owned())
+    }
+
+    /// What decides whether the items of the request's container have expired.
+    pub(crate) fn expiry(&self) -> Expiry {
+        let container = self.container.as_ref();
+        container.map_or_else(|| Expiry::new(None, self.now), |it| it.expiry(self.now))
     }
 
     /// The link of the resource, or of the one whose feed is addressed.

@@ -66,9 +66,9 @@ impl Page {
         let lsn = replica.lsn();
         let Start { after, since } = Start::of(request, lsn)?;
         let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
-        let now = request.now.seconds();
+        let expiry = request.expiry();
         let wanted = |item: &&Arc<Item>| {
-            slice.contains(item) && !item.is_expired(now) && item.written_at >= since
+            slice.contains(item) && !expiry.is_over(item) && item.written_at >= since
         };
         let mut items: Vec<Arc<Item>> = Vec::new();
         let (mut bytes, mut cursor) = (0, lsn);

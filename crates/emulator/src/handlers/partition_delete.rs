@@ -29,7 +29,7 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     let effective_key = effective_key_of(&definition, &key)?;
     let Decided { decision, partition, progress } =
         container.transact(&effective_key, &definition, &context, |transaction| {
-            let items = slice.items(transaction.replica(), request.now.seconds());
+            let items = slice.items(transaction.replica(), request.expiry());
             let names: Vec<ItemName> = items.iter().map(|item| item.name()).collect();
             let unconditional = WriteCondition::default();
             names.iter().try_for_each(|name| transaction.delete(name, &unconditional).map(drop))

@@ -12,7 +12,7 @@ use super::access::{Access, OrderBound};
 use super::order_by::SortOrder;
 use super::target::Slice;
 use crate::request::ClassifiedRequest;
-use crate::store::{IndexKey, Item, Position, Replica};
+use crate::store::{Expiry, IndexKey, Item, Position, Replica};
 
 /// Items taken under the lock at once: some microseconds.
 const CHUNK: usize = 256;
@@ -21,6 +21,8 @@ const CHUNK: usize = 256;
 pub(super) struct Scan<'a> {
     request: &'a ClassifiedRequest,
     slice: &'a Slice,
+    /// The setting that counts for the whole page.
+    expiry: Expiry,
     rest: Rest<'a>,
     chunk: std::vec::IntoIter<Arc<Item>>,
 }
@@ -72,7 +74,7 @@ impl<'a> Scan<'a> {
             }
             Access::Scan | Access::Ordered | Access::Sorted(None) => Rest::After(position),
         };
-        Self { request, slice, rest, chunk: Vec::new().into_iter() }
+        Self { request, slice, expiry: request.expiry(), rest, chunk: Vec::new().into_iter() }
     }
 
     /// The items that an access path leads to, in the order of a query from a boundary on.
@@ -85,20 +87,20 @@ impl<'a> Scan<'a> {
     ) -> Self {
         if matches!(access, Access::Ordered) {
             let rest = Rest::Ordered { order, from };
-            return Self { request, slice, rest, chunk: Vec::new().into_iter() };
+            let expiry = request.expiry();
+            return Self { request, slice, expiry, rest, chunk: Vec::new().into_iter() };
         }
         let items: Vec<_> = match access {
             Access::Sorted(None) => Self::in_order(request, slice, Position::Start).collect(),
             access => Self::by(request, slice, access, Position::Start).collect(),
         };
         let chunk = sort(items, order, &from).into_iter();
-        Self { request, slice, rest: Rest::Nothing, chunk }
+        Self { request, slice, expiry: request.expiry(), rest: Rest::Nothing, chunk }
     }
 
     /// Takes the next chunk under the lock; an empty one is the end.
     fn refill(&mut self) {
-        let now = self.request.now.seconds();
-        let wanted = |item: &Arc<Item>| !item.is_expired(now) && self.slice.contains(item);
+        let wanted = |item: &Arc<Item>| !self.expiry.is_over(item) && self.slice.contains(item);
         let mut chunk = Vec::new();
         while chunk.is_empty() && !matches!(self.rest, Rest::Nothing) {
             // The lock anew for each round, so that one that leaves out many items does not hold it long.

@@ -7,7 +7,9 @@ use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange, PartitionKey};
 
 use crate::error::{Result, ServiceError};
 use crate::request::{ClassifiedRequest, range_id};
-use crate::store::{Container, Definition, Item, Partition, Position, RangeLookup, Replica};
+use crate::store::{
+    Container, Definition, Expiry, Item, Partition, Position, RangeLookup, Replica,
+};
 
 /// What a request is addressed to.
 #[derive(Debug)]
@@ -90,8 +92,8 @@ impl Slice {
     }
 
     /// Every item of the slice, in the order of their RIDs.
-    pub(super) fn items(&self, replica: &Replica, now_seconds: u64) -> Vec<Arc<Item>> {
-        let wanted = |item: &&Arc<Item>| !item.is_expired(now_seconds) && self.contains(item);
+    pub(super) fn items(&self, replica: &Replica, expiry: Expiry) -> Vec<Arc<Item>> {
+        let wanted = |item: &&Arc<Item>| !expiry.is_over(item) && self.contains(item);
         match &self.window {
             None => replica.in_order(Position::Start).filter(wanted).cloned().collect(),
             Some(window) => {

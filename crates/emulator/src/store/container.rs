@@ -8,7 +8,9 @@ use sidereal_protocol::{EffectivePartitionKey, Rid};
 
 use super::layout::LayoutChange;
 use super::persistence::{CommitQueue, Mutation};
-use super::{Definition, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction};
+use super::{
+    Definition, Expiry, Layout, Partition, ReplicaProgress, Rules, StalenessBound, Transaction,
+};
 use crate::clock::Timestamp;
 use crate::topology::{ReplicaSet, Topology};
 
@@ -104,6 +106,11 @@ impl Container {
         Ok(())
     }
 
+    /// What decides at a moment whether its items have expired.
+    pub(crate) fn expiry(&self, now: Timestamp) -> Expiry {
+        Expiry::new(self.definition().default_ttl, now)
+    }
+
     /// How the key space is divided now.
     pub(crate) fn layout(&self) -> Arc<Layout> {
         self.layout.read().unwrap_or_else(PoisonError::into_inner).clone()
@@ -162,7 +169,7 @@ impl Container {
             container: self.rid,
             link: &self.link,
             index: &definition.index,
-            default_ttl: definition.default_ttl,
+            expiry: Expiry::new(definition.default_ttl, now),
             multi_write: topology.multi_write,
             ordinals: &self.ordinals,
             versions: &self.versions,
@@ -196,7 +203,7 @@ impl Container {
             // In this order: what replication still holds may expire, and an expired item must be gone before
             // an operation looks for it.
             state.prepare_to_write(region);
-            state.expire(region, now);
+            state.expire(region, Expiry::new(definition.default_ttl, now), now);
             let mut transaction =
                 Transaction::new(state.replica(region), self.rules(definition, topology, now));
             let decision = decide(&mut transaction);

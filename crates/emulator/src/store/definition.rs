@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use sidereal_protocol::{Etag, PartitionKeyDefinition, PartitionKeyPath, ResourceType, check_id};
 
-use super::{IndexPolicy, UniqueKeys};
+use super::{IndexPolicy, UniqueKeys, parse_ttl};
 use crate::clock::Timestamp;
 
 /// What a container was created or last replaced with, read once.
@@ -13,7 +13,7 @@ pub(crate) struct Definition {
     pub(super) properties: Map<String, Value>,
     pub(crate) key: PartitionKeyDefinition,
     pub(crate) index: IndexPolicy,
-    pub(crate) default_ttl: Option<i64>,
+    pub(crate) default_ttl: Option<i32>,
     pub(super) unique_keys: UniqueKeys,
     pub(crate) etag: Etag,
     pub(super) changed_at: u64,
@@ -192,18 +192,10 @@ fn complete_geospatial(properties: &mut Map<String, Value>) -> Result<(), String
     Ok(())
 }
 
-fn parse_default_ttl(properties: &Map<String, Value>) -> Result<Option<i64>, String> {
-    match properties.get("defaultTtl") {
-        None | Some(Value::Null) => Ok(None),
-        Some(value) => match value.as_i64().filter(|ttl| *ttl == -1 || *ttl > 0) {
-            Some(ttl) => Ok(Some(ttl)),
-            None => {
-                let message = "The value of property defaultTtl is invalid: \
-                               use a positive number of seconds, or -1 for no default.";
-                Err(message.to_owned())
-            }
-        },
-    }
+fn parse_default_ttl(properties: &Map<String, Value>) -> Result<Option<i32>, String> {
+    // SDKs send null where their user sets none.
+    let value = properties.get("defaultTtl").filter(|value| !value.is_null());
+    value.map(parse_ttl).transpose().map_err(|why| format!("The property defaultTtl: {why}"))
 }
 
 fn parse_unique_keys(policy: Option<&Value>) -> Result<UniqueKeys, String> {

@@ -22,7 +22,8 @@ pub(crate) struct Item {
     pub(crate) etag: Etag,
     /// Seconds since the epoch at which this version was written: `_ts`.
     pub(crate) written_at: u64,
-    /// Seconds since the epoch from which on the item no longer exists.
+    /// Seconds since the epoch at which its own `ttl` ends, `u64::MAX` for never; none if it has no `ttl`. It
+    /// counts while the container's setting lets items expire: `Expiry` decides.
     pub(crate) expires_at: Option<u64>,
     /// Indexed terms, for the charge.
     pub(crate) terms: u32,
@@ -47,11 +48,6 @@ impl Item {
     ) -> Self {
         let text = Bytes::copy_from_slice(text.as_bytes());
         Self { id, key, effective_key, ordinal, lsn, etag, written_at, expires_at, terms, text }
-    }
-
-    /// Whether the item's time to live has passed.
-    pub(crate) fn is_expired(&self, now_seconds: u64) -> bool {
-        self.expires_at.is_some_and(|moment| moment <= now_seconds)
     }
 
     pub(crate) fn name(&self) -> ItemName {

@@ -8,6 +8,7 @@ mod conflict;
 mod container;
 mod container_storage;
 mod definition;
+mod expiry;
 mod index;
 mod item;
 mod key_index;
@@ -25,6 +26,7 @@ mod unique;
 pub(crate) use catalog::{Catalog, Database, Offer};
 pub(crate) use container::{Container, Decided, WriteContext};
 pub(crate) use definition::Definition;
+pub(crate) use expiry::{Expiry, parse_ttl};
 pub(crate) use index::{
     IndexDefinition, IndexKey, IndexPolicy, IndexSet, OrderByPath, OrderByRefusal, PathIndex,
 };

@@ -8,7 +8,7 @@ use sidereal_protocol::EffectivePartitionKeyRange;
 use super::conflict::Rank;
 use super::persistence::{LogChange, PartitionContents, PartitionRecord, RestoredItem};
 use super::replication_log::{LoggedEntry, ReplicationLog, SettledEntry};
-use super::{Change, Entry, ItemName, Replica, UniqueKeys};
+use super::{Change, Entry, Expiry, ItemName, Replica, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::topology::{ReplicaSet, Replication, Topology};
 
@@ -278,8 +278,8 @@ impl PartitionState {
 
     /// Deletes items whose time to live has passed. Lazy expiry: every write begins with this, so that an
     /// expired item is never in its way.
-    pub(crate) fn expire(&mut self, region: usize, now: Timestamp) {
-        let expired = self.replicas[region].expired(now.seconds());
+    pub(crate) fn expire(&mut self, region: usize, expiry: Expiry, now: Timestamp) {
+        let expired = self.replicas[region].expired(expiry);
         let deletions = expired.into_iter().map(|item| Change::Delete { item }).collect();
         self.commit(region, deletions, now);
     }

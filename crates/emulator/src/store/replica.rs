@@ -1,8 +1,8 @@
 //! A replica: the items of one partition, the state that applying its log yields.
 //!
-//! Four indexes over the items are always there: by key and id (point operations), by ordinal (feeds and queries
-//! run in the order of RIDs), by the entry that last wrote them (the change feed), and by expiry. Those by the
-//! values of paths come as queries ask for them.
+//! Three indexes over the items are always there: by key and id (point operations), by ordinal (feeds and queries
+//! run in the order of RIDs) and by the entry that last wrote them (the change feed). That by expiry comes where a
+//! container lets items expire, those by the values of paths as queries ask for them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
@@ -11,10 +11,11 @@ use std::sync::Arc;
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
 
 use super::conflict::Rank;
+use super::expiry::ExpiryIndex;
 use super::key_index::KeyIndex;
 use super::partition_state::Tombstone;
 use super::unique::{Fingerprint, UniqueIndex};
-use super::{Change, Entry, IndexSet, Item, ItemName, UniqueKeys};
+use super::{Change, Entry, Expiry, IndexSet, Item, ItemName, UniqueKeys};
 use crate::clock::Timestamp;
 
 /// The items of one partition.
@@ -26,8 +27,8 @@ pub(crate) struct Replica {
     keys: KeyIndex,
     /// (LSN of the last write, ordinal): the change feed.
     changes: BTreeSet<(u64, u64)>,
-    /// (second of expiry, ordinal).
-    expiries: BTreeSet<(u64, u64)>,
+    /// By when they expire; none while the container lets nothing expire.
+    expiries: Option<ExpiryIndex>,
     /// By the values at paths that queries asked for.
     indexes: IndexSet,
     unique_keys: UniqueKeys,
@@ -238,9 +239,17 @@ impl Replica {
     }
 
     /// Items whose time to live has passed.
-    pub(crate) fn expired(&self, now_seconds: u64) -> Vec<Arc<Item>> {
-        let passed = self.expiries.range(..=(now_seconds, u64::MAX));
-        passed.filter_map(|(_, ordinal)| self.items.get(ordinal)).cloned().collect()
+    pub(crate) fn expired(&mut self, expiry: Expiry) -> Vec<Arc<Item>> {
+        if expiry.is_off() {
+            self.expiries = None;
+            return Vec::new();
+        }
+        // Made by the first write after expiry was turned on, or after a restart, and kept from then on: most
+        // containers never need it.
+        let items = self.items.values().map(|item| &**item);
+        let index = self.expiries.get_or_insert_with(|| ExpiryIndex::of_items(items));
+        let over = index.over(&expiry);
+        over.filter_map(|ordinal| self.items.get(&ordinal)).cloned().collect()
     }
 
     pub(crate) fn fingerprints(&self, item: &Item) -> Vec<Fingerprint> {
@@ -255,8 +264,8 @@ impl Replica {
         self.keys.insert(item);
         self.indexes.insert(item);
         self.changes.insert((item.lsn, item.ordinal));
-        if let Some(moment) = item.expires_at {
-            self.expiries.insert((moment, item.ordinal));
+        if let Some(expiries) = &mut self.expiries {
+            expiries.insert(item);
         }
         for fingerprint in self.unique_keys.fingerprints(item) {
             self.unique.insert(fingerprint, item.ordinal);
@@ -282,8 +291,8 @@ impl Replica {
         self.keys.remove(item);
         self.indexes.remove(item);
         self.changes.remove(&(item.lsn, item.ordinal));
-        if let Some(moment) = item.expires_at {
-            self.expiries.remove(&(moment, item.ordinal));
+        if let Some(expiries) = &mut self.expiries {
+            expiries.remove(item);
         }
         for fingerprint in self.unique_keys.fingerprints(item) {
             self.unique.remove(&fingerprint);

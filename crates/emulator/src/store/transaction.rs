@@ -13,9 +13,10 @@ use sidereal_protocol::{
 };
 use sidereal_query::{Condition, Context};
 
+use super::expiry::own_end;
 use super::patch::apply as apply_patch;
 use super::unique::Fingerprint;
-use super::{Change, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
+use super::{Change, Expiry, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
 use crate::charge;
 use crate::clock::Timestamp;
 
@@ -29,8 +30,7 @@ pub(crate) struct Rules<'a> {
     /// The container's `_self`.
     pub(crate) link: &'a str,
     pub(crate) index: &'a IndexPolicy,
-    /// Seconds; `None` turns expiry off, `-1` leaves it to the items.
-    pub(crate) default_ttl: Option<i64>,
+    pub(crate) expiry: Expiry,
     /// Every region accepts writes.
     pub(crate) multi_write: bool,
     pub(crate) ordinals: &'a AtomicU64,
@@ -243,7 +243,7 @@ impl<'a> Transaction<'a> {
         }
         let item = self.replica.find(&name.effective_key, &name.key, &name.id)?;
         // Expired items stay until the next write of the partition; readers must not see them before.
-        (!item.is_expired(self.rules.now.seconds())).then(|| item.clone())
+        (!self.rules.expiry.is_over(item)).then(|| item.clone())
     }
 
     fn put(&mut self, draft: ItemDraft, replaced: Option<Arc<Item>>) -> Result<Written, Refusal> {
@@ -320,7 +320,7 @@ impl Rules<'_> {
     /// Gives a draft its version, its RID and its end.
     fn complete(&self, draft: ItemDraft, ordinal: u64, lsn: u64) -> Result<Item, Refusal> {
         let written_at = self.now.seconds();
-        let lifetime = self.lifetime(&draft.document)?;
+        let expires_at = own_end(&draft.document, written_at)?;
         let rid = self.container.document(ordinal).map(|rid| rid.to_string()).unwrap_or_default();
         // Relaxed: only uniqueness matters.
         let version = self.versions.fetch_add(1, Ordering::Relaxed);
@@ -331,28 +331,12 @@ impl Rules<'_> {
             written_at,
         };
         let terms = terms_of(self.index, &draft.document);
-        let expires_at = lifetime.map(|seconds| written_at.saturating_add(seconds));
         let item = draft.into_item(ordinal, lsn, terms, expires_at, system);
         // Measured with the system properties, as it is stored.
         if item.size() > ITEM_LIMIT {
             return Err(Refusal::TooLarge);
         }
         Ok(item)
-    }
-
-    /// The seconds an item has to live; the item's own `ttl` goes before the container's default.
-    fn lifetime(&self, document: &Map<String, Value>) -> Result<Option<u64>, Refusal> {
-        let own = match document.get("ttl") {
-            None | Some(Value::Null) => None,
-            Some(value) => Some(value.as_i64().filter(|ttl| *ttl == -1 || *ttl > 0).ok_or_else(|| {
-                let message = "The input ttl is invalid. Ensure to provide a nonzero positive integer or -1.";
-                Refusal::Invalid(message.to_owned())
-            })?),
-        };
-        // Without a default an item's own ttl is ignored, as on the service; -1 is "never" and does not fit
-        // into an unsigned number.
-        let effective = self.default_ttl.map(|default| own.unwrap_or(default));
-        Ok(effective.and_then(|seconds| u64::try_from(seconds).ok()))
     }
 }
 

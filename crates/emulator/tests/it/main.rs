@@ -18,6 +18,7 @@ mod continuations;
 mod counters;
 mod definitions;
 mod endpoint;
+mod expiry;
 mod faults;
 mod fuzz_replay;
 mod indexes;
