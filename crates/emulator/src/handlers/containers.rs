@@ -11,7 +11,7 @@ use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
-use crate::store::{Container, Database, Definition};
+use crate::store::{Container, Database, Definition, ITEM_LIMIT};
 
 const FEED: &str = "DocumentCollections";
 
@@ -20,6 +20,9 @@ const DEFAULT_THROUGHPUT: ThroughputProperties = ThroughputProperties::manual(40
 
 /// What one physical partition begins with, as the service provisions them.
 const THROUGHPUT_PER_PARTITION: u32 = 6_000;
+
+/// What one physical partition may hold: a documented limit of the service.
+const PARTITION_KIBIBYTES: u64 = 20 * 1024 * 1024;
 
 /// Physical partitions that an account may have in all. Each is a log, and a replica per region, of which an
 /// empty one takes about a kilobyte.
@@ -40,7 +43,33 @@ pub(crate) fn query(account: &AccountState, request: &ClassifiedRequest) -> Resu
 /// `GET /dbs/{db}/colls/{coll}`.
 pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let (_, container) = addressed(account, request)?;
-    Ok(reply(CosmosStatus::OK, &container))
+    let reply = reply(CosmosStatus::OK, &container);
+    Ok(match request.typed().populates_quota_info()? {
+        true => with_quota(reply, request, &container),
+        false => reply,
+    })
+}
+
+/// Adds the quota of a container and what it uses of it, in KiB.
+fn with_quota(reply: Reply, request: &ClassifiedRequest, container: &Container) -> Reply {
+    let partitions = container.partitions();
+    let (mut bytes, mut count) = (0, 0);
+    for partition in partitions.iter() {
+        let replica = request.view(partition);
+        bytes += replica.bytes();
+        count += replica.len();
+    }
+    let used = bytes.div_ceil(1024);
+    let most = partitions.len() as u64 * PARTITION_KIBIBYTES;
+    let item = ITEM_LIMIT / 1024;
+    // Indexes are built on demand and belong to the process: the container's size is that of its items.
+    let usage = format!(
+        "documentSize=0;documentsSize={used};documentsCount={count};collectionSize={used};"
+    );
+    let quota = format!(
+        "documentSize={item};documentsSize={most};documentsCount=-1;collectionSize={most};"
+    );
+    reply.with(headers::RESOURCE_QUOTA, quota).with(headers::RESOURCE_USAGE, usage)
 }
 
 /// `PUT /dbs/{db}/colls/{coll}`.

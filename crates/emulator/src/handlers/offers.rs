@@ -46,7 +46,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 pub(crate) fn replace(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let offer = addressed(account, request)?;
     metadata_feed::check_version(request, &offer.etag)?;
-    let throughput = parse_content(&request.json()?)?;
+    let throughput = replacement(request, offer.throughput)?;
     let split = to_split(account, &offer, throughput)?;
     let replaced = account.catalog.replace_offer(&offer, throughput, request.now);
     if let Some((container, partitions)) = split {
@@ -94,6 +94,38 @@ pub(super) fn requested(request: &ClassifiedRequest) -> Result<Option<Throughput
     match request.typed().throughput()? {
         Some(throughput) => check(throughput).map(Some),
         None => Ok(None),
+    }
+}
+
+/// What a replacement gives an offer. Between fixed throughput and autoscale it migrates by a header alone, and the
+/// service chooses the number then; another replacement sets it.
+fn replacement(
+    request: &ClassifiedRequest,
+    current: ThroughputProperties,
+) -> Result<ThroughputProperties> {
+    let body = request.json()?;
+    let content = &body["content"];
+    let has_settings = !content["offerAutopilotSettings"].is_null();
+    let is_autoscale = current.autoscale_max_throughput().is_some();
+    let to_autoscale = request.typed().migrates_to_autopilot()?;
+    let to_manual = request.typed().migrates_to_manual_throughput()?;
+    match (is_autoscale, to_autoscale, to_manual) {
+        (false, true, false) if !has_settings && !content["offerThroughput"].is_null() => {
+            // The next maximum that is sold; what the body says of it does not count.
+            let maximum = current.ceiling().next_multiple_of(AUTOSCALE_STEP);
+            check(ThroughputProperties::autoscale(maximum, None))
+        }
+        (true, false, true) if has_settings => Ok(ThroughputProperties::manual(current.ceiling())),
+        (false, false, false) if !has_settings => parse_content(&body),
+        (true, false, false) if has_settings => parse_content(&body),
+        (false, ..) => Err(ServiceError::bad_request(
+            "x-ms-cosmos-migrate-offer-to-autopilot must be supplied and offercontent must not contain \
+             autopilotSettings for migration from manual throughput to autoscale.",
+        )),
+        (true, ..) => Err(ServiceError::bad_request(
+            "x-ms-cosmos-migrate-offer-to-manual-throughput must be supplied and offercontent must contain \
+             autopilotSettings for migration from autoscale to manual throughput.",
+        )),
     }
 }
 

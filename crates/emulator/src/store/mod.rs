@@ -37,6 +37,7 @@ pub(crate) use partition::{Partition, ReplicaProgress, ReplicaView};
 pub(crate) use partition_state::StalenessBound;
 pub(crate) use replica::{Position, Replica};
 pub(crate) use transaction::{
-    ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written, new_etag,
+    ITEM_LIMIT, ItemName, Outcome, PatchOf, Refusal, Rules, Transaction, WriteCondition, Written,
+    new_etag,
 };
 pub(crate) use unique::UniqueKeys;

@@ -24,6 +24,8 @@ pub(crate) struct Replica {
     lsn: u64,
     /// By ordinal.
     items: BTreeMap<u64, Arc<Item>>,
+    /// Bytes of their documents.
+    bytes: u64,
     keys: KeyIndex,
     /// (LSN of the last write, ordinal): the change feed.
     changes: BTreeSet<(u64, u64)>,
@@ -216,6 +218,11 @@ impl Replica {
         self.keys.count_within(window, most)
     }
 
+    /// Bytes of the documents.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
     /// The number of items.
     pub(crate) fn len(&self) -> usize {
         self.items.len()
@@ -261,6 +268,7 @@ impl Replica {
     }
 
     fn insert(&mut self, item: &Arc<Item>) {
+        self.bytes += item.size() as u64;
         self.keys.insert(item);
         self.indexes.insert(item);
         self.changes.insert((item.lsn, item.ordinal));
@@ -288,6 +296,7 @@ impl Replica {
     }
 
     fn remove(&mut self, item: &Arc<Item>) {
+        self.bytes -= item.size() as u64;
         self.keys.remove(item);
         self.indexes.remove(item);
         self.changes.remove(&(item.lsn, item.ordinal));

@@ -1,6 +1,6 @@
 //! Databases, containers, partition ranges and throughput over a socket.
 
-use crate::common::{Client, Fixture};
+use crate::common::{Answer, Client, Fixture, KEY};
 use http::Method;
 use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
@@ -166,9 +166,85 @@ async fn throughput_is_found_by_the_resources_link_and_replaced() {
     assert_eq!(client.get(&path, &[]).await.json()["content"]["offerThroughput"], 1_000);
     offer["content"]["offerThroughput"] = json!(123);
     assert_eq!(client.send(Method::PUT, &path, &[], offer.clone()).await.status, 400);
-    offer["content"] = json!({ "offerAutopilotSettings": { "maxThroughput": 4_000 } });
-    let scaled = client.send(Method::PUT, &path, &[], offer).await.json();
-    assert_eq!(scaled["content"]["offerAutopilotSettings"]["maxThroughput"], 4_000);
+}
+
+#[tokio::test]
+async fn throughput_migrates_between_fixed_and_autoscale_by_a_header_alone() {
+    let client = Client::start().await;
+    client.create_container(definition("c")).await;
+    let mut offer = client.get("/offers", &[]).await.json()["Offers"][0].clone();
+    let path = format!("/offers/{}", offer["id"].as_str().unwrap());
+    let mut put = async |header: Option<&str>, content: Value| {
+        offer["content"] = content;
+        let headers: Vec<_> = header.map(|name| (name, "true")).into_iter().collect();
+        let answer = client.send(Method::PUT, &path, &headers, offer.clone()).await;
+        match answer.status {
+            200 => Ok(answer.json()["content"].clone()),
+            _ => Err((answer.status, answer.text)),
+        }
+    };
+    let to_autoscale = Some("x-ms-cosmos-migrate-offer-to-autopilot");
+    let to_manual = Some("x-ms-cosmos-migrate-offer-to-manual-throughput");
+    let manual = |units: i64| json!({ "offerThroughput": units });
+    let autoscale = |most: i64| json!({ "offerAutopilotSettings": { "maxThroughput": most } });
+
+    for (header, content) in [
+        (None, autoscale(4_000)),
+        (to_autoscale, autoscale(4_000)),
+        (to_autoscale, json!({})),
+        (to_manual, manual(1_000)),
+    ] {
+        let (status, text) = put(header, content).await.unwrap_err();
+        assert!(status == 400 && text.contains("migrate-offer-to-autopilot must be"), "{text}");
+    }
+    put(None, manual(1_200)).await.unwrap();
+    // The service chooses the maximum: the next one above what the offer had.
+    let migrated = put(to_autoscale, manual(-1)).await.unwrap();
+    assert_eq!(migrated["offerAutopilotSettings"]["maxThroughput"], 2_000);
+    let scaled = put(None, autoscale(4_000)).await.unwrap();
+    assert_eq!(scaled["offerAutopilotSettings"]["maxThroughput"], 4_000);
+
+    for (header, content) in
+        [(None, manual(400)), (to_manual, manual(400)), (to_autoscale, autoscale(5_000))]
+    {
+        let (status, text) = put(header, content).await.unwrap_err();
+        assert!(status == 400 && text.contains("migrate-offer-to-manual"), "{text}");
+    }
+    let migrated = put(to_manual, autoscale(-1)).await.unwrap();
+    assert_eq!(
+        (&migrated["offerThroughput"], migrated.get("offerAutopilotSettings")),
+        (&json!(4_000), None)
+    );
+}
+
+#[tokio::test]
+async fn a_container_tells_its_quota_and_its_size_where_they_are_asked_for() {
+    let client = Client::with_container(2).await;
+    let quota = ("x-ms-documentdb-populatequotainfo", "True");
+    let of = |answer: &Answer, name: &str, member: &str| -> Option<i64> {
+        let prefix = format!("{member}=");
+        let members = answer.header(name)?.split(';');
+        let value = members.filter_map(|it| it.strip_prefix(prefix.as_str())).next()?;
+        Some(value.parse().unwrap())
+    };
+    let (usage, limit) = ("x-ms-resource-usage", "x-ms-resource-quota");
+    let plain = client.get("/dbs/db/colls/c", &[]).await;
+    assert_eq!((plain.header(usage), plain.header(limit)), (None, None));
+    let empty = client.get("/dbs/db/colls/c", &[quota]).await;
+    assert_eq!(of(&empty, usage, "collectionSize"), Some(0));
+    // Of each physical partition 20 GiB, counted in KiB.
+    assert_eq!(of(&empty, limit, "collectionSize"), Some(2 * 20 * 1024 * 1024));
+    for key in ["a", "b", "c"] {
+        client.create(json!({ "id": "1", "pk": key, "text": "x".repeat(10 * 1024) })).await;
+    }
+    let full = client.get("/dbs/db/colls/c", &[quota]).await;
+    let size = of(&full, usage, "collectionSize").unwrap();
+    assert!((30..=32).contains(&size), "{size}");
+    assert_eq!(of(&full, usage, "documentsSize"), Some(size));
+    assert_eq!(of(&full, usage, "documentsCount"), Some(3));
+    client.send(Method::DELETE, "/dbs/db/colls/c/docs/1", &[(KEY, "[\"a\"]")], Value::Null).await;
+    let less = client.get("/dbs/db/colls/c", &[quota]).await;
+    assert!(of(&less, usage, "collectionSize").unwrap() < size);
 }
 
 #[tokio::test]

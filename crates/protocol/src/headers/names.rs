@@ -137,6 +137,11 @@ names! {
     /// Autoscale of a new database or container.
     OFFER_AUTOPILOT_SETTINGS = "x-ms-cosmos-offer-autopilot-settings";
 
+    /// Makes fixed throughput autoscale.
+    MIGRATE_OFFER_TO_AUTOPILOT = "x-ms-cosmos-migrate-offer-to-autopilot";
+    /// Makes autoscale fixed throughput.
+    MIGRATE_OFFER_TO_MANUAL_THROUGHPUT = "x-ms-cosmos-migrate-offer-to-manual-throughput";
+
     // Encoding and the thin client.
     /// The forms of JSON a client reads.
     SUPPORTED_SERIALIZATION_FORMATS = "x-ms-cosmos-supported-serialization-formats";

@@ -168,6 +168,21 @@ impl<'a> RequestHeaders<'a> {
             || self.flag(&names::POPULATE_INDEX_METRICS_V2)?)
     }
 
+    /// Whether the quota of a container is asked for.
+    pub fn populates_quota_info(&self) -> Result<bool> {
+        self.flag(&names::POPULATE_QUOTA_INFO)
+    }
+
+    /// Whether an offer of fixed throughput becomes one of autoscale.
+    pub fn migrates_to_autopilot(&self) -> Result<bool> {
+        self.flag(&names::MIGRATE_OFFER_TO_AUTOPILOT)
+    }
+
+    /// Whether an offer of autoscale becomes one of fixed throughput.
+    pub fn migrates_to_manual_throughput(&self) -> Result<bool> {
+        self.flag(&names::MIGRATE_OFFER_TO_MANUAL_THROUGHPUT)
+    }
+
     /// Whether a create is an upsert.
     pub fn is_upsert(&self) -> Result<bool> {
         self.flag(&names::IS_UPSERT)
