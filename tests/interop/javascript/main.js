@@ -10,6 +10,7 @@ import "./scenarios/queries.js";
 import "./scenarios/paging.js";
 import "./scenarios/changeFeed.js";
 import "./scenarios/hierarchicalKeys.js";
+import "./scenarios/serviceRules.js";
 import { Account, run } from "./harness.js";
 
 const [endpoint, key, partitions, wanted = ""] = process.argv.slice(2);

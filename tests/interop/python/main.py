@@ -14,6 +14,7 @@ import scenarios.queries  # noqa: F401
 import scenarios.paging  # noqa: F401
 import scenarios.change_feed  # noqa: F401
 import scenarios.hierarchical_keys  # noqa: F401
+import scenarios.service_rules  # noqa: F401
 from harness import Account, run
 
 # Long before the run is ended from outside, say where it hangs.
