@@ -8,7 +8,8 @@ use std::str::FromStr;
 use sidereal_protocol::{
     AuthorizationToken, ConnectionString, EffectivePartitionKey, HttpDate, PartitionKey,
     PartitionKeyDefinition, PartitionSessionToken, PatchDocument, QueryRequest, RequestPath,
-    ResourceLink, Rid, SessionToken, parse_batch,
+    ResourceLink, Rid, SessionToken, decode_binary_json, encode_binary_json, is_binary_json,
+    parse_batch,
 };
 
 /// Session tokens: the header, and the progress of one range.
@@ -147,6 +148,22 @@ pub fn batch(data: &[u8]) {
         let json = serde_json::to_vec(&batch).expect("a batch has a JSON form");
         let again = parse_batch(&json).expect("a printed batch is a batch");
         assert_eq!(serde_json::to_vec(&again).ok(), Some(json));
+    }
+}
+
+/// The binary form of JSON: what is read is written and read back, and so is any text.
+pub fn binary_json(data: &[u8]) {
+    match decode_binary_json(data) {
+        Ok(value) => {
+            assert!(is_binary_json(data));
+            let again = encode_binary_json(&value);
+            assert_eq!(decode_binary_json(&again), Ok(value));
+        }
+        Err(error) => assert!(!error.to_string().is_empty()),
+    }
+    if let Ok(value) = serde_json::from_slice::<serde_json::Value>(data) {
+        assert!(!is_binary_json(data));
+        assert_eq!(decode_binary_json(&encode_binary_json(&value)), Ok(value));
     }
 }
 

@@ -60,6 +60,8 @@ pub enum ErrorKind {
     Batch,
     /// A patch document.
     Patch,
+    /// A body in the binary form of JSON.
+    BinaryJson,
 }
 
 impl Error {

@@ -34,6 +34,7 @@
 //! | bodies | [`AccountProperties`], [`ContainerProperties`], [`Feed`], [`QueryRequest`], [`PatchDocument`] |
 
 mod auth;
+mod binary_json;
 mod body;
 mod connection_string;
 mod date;
@@ -58,6 +59,7 @@ pub use auth::{
     AccountKey, AuthorizationError, AuthorizationToken, DATE_WINDOW, ENTRA_SCOPE, SignedRequest,
     check_date,
 };
+pub use binary_json::{decode_binary_json, encode_binary_json, is_binary_json};
 pub use body::{
     AccountConsistency, AccountLocation, AccountProperties, AutoUpgradePolicy, AutopilotSettings,
     BatchOperation, BatchOperationType, BatchResult, ChangeFeedItem, ChangeFeedMetadata,

@@ -36,4 +36,5 @@ replay! {
     query_requests_survive_any_bytes: query_request;
     patches_survive_any_bytes: patch;
     batches_survive_any_bytes: batch;
+    binary_json_survives_any_bytes: binary_json;
 }

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use proptest::sample::Index;
+use serde_json::Value;
 use sidereal_protocol::{
     EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey, PartitionKeyDefinition,
     PartitionKeyRange, PartitionKeyValue, PartitionSessionToken, RoutedRange, RoutingMap,
-    SessionToken, VectorSessionToken,
+    SessionToken, VectorSessionToken, decode_binary_json, encode_binary_json, is_binary_json,
 };
 
 fn vector_under(version: i64) -> impl Strategy<Value = PartitionSessionToken> {
@@ -215,5 +216,42 @@ proptest! {
         // Listing everything from the start gives the same map as following the changes.
         let fresh = RoutingMap::build(listed).unwrap();
         prop_assert_eq!(fresh.ranges(), map.ranges());
+    }
+}
+
+fn json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-300..300_i64).prop_map(Value::from),
+        // Those that are not finite become null: JSON has none.
+        any::<f64>().prop_map(Value::from),
+        ".{0,80}".prop_map(Value::from),
+        prop::sample::select(vec!["id", "_etag", "attachments/", "_id"]).prop_map(Value::from),
+    ];
+    leaf.prop_recursive(6, 200, 12, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..12).prop_map(Value::from),
+            prop::collection::vec((".{0,70}", inner), 0..12)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+proptest! {
+    #[test]
+    fn binary_json_reads_back_what_was_written(value in json()) {
+        let body = encode_binary_json(&value);
+        prop_assert!(is_binary_json(&body));
+        prop_assert_eq!(decode_binary_json(&body), Ok(value));
+    }
+
+    #[test]
+    fn binary_json_that_is_cut_short_is_refused(value in json(), at: Index) {
+        let body = encode_binary_json(&value);
+        let at = at.index(body.len());
+        prop_assert!(decode_binary_json(&body[..at]).is_err());
     }
 }
