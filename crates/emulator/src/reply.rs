@@ -7,7 +7,7 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::{Value, json};
 use sidereal_protocol::headers::names as headers;
-use sidereal_protocol::{CosmosStatus, Etag, Rid};
+use sidereal_protocol::{CosmosStatus, Etag, Rid, encode_binary_json};
 
 use crate::charge;
 use crate::store::persistence::Durability;
@@ -83,6 +83,18 @@ impl Reply {
     /// Drops the body: `Prefer: return=minimal`.
     pub(crate) fn without_body(self, drop: bool) -> Self {
         if drop { Self { body: Bytes::new(), ..self } } else { self }
+    }
+
+    /// The same with its body in the service's binary form of JSON; an error stays text.
+    pub(crate) fn in_binary(self) -> Self {
+        if self.status.code() >= 300 || self.body.is_empty() {
+            return self;
+        }
+        match serde_json::from_slice::<Value>(&self.body) {
+            Ok(value) => Self { body: encode_binary_json(&value).into(), ..self },
+            // Text is always accepted.
+            Err(_) => self,
+        }
     }
 
     /// The response to a request that was not measured.

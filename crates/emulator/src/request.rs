@@ -4,6 +4,7 @@
 //! value and never looks at verb, path or flags again, so that two parts of the account cannot disagree
 //! about what a request is.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,10 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Uri, header};
 use serde_json::Value;
 use sidereal_protocol::headers::{MaxItemCount, RequestHeaders, names};
-use sidereal_protocol::{CosmosStatus, PartitionKey, RequestPath, ResourceLink, ResourceType};
+use sidereal_protocol::{
+    CosmosStatus, PartitionKey, RequestPath, ResourceLink, ResourceType, decode_binary_json,
+    is_binary_json,
+};
 
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
@@ -202,7 +206,7 @@ impl ClassifiedRequest {
         if !matches!(self.operation, Operation::Create | Operation::Upsert) {
             return None;
         }
-        let body: Value = serde_json::from_slice(&self.body).ok()?;
+        let body: Value = serde_json::from_slice(&self.json_body().ok()?).ok()?;
         Some(body.get("id")?.as_str()?.to_owned())
     }
 
@@ -229,12 +233,21 @@ impl ClassifiedRequest {
 
     /// The body as JSON: the definition of a database, a container or an offer.
     pub(crate) fn json(&self) -> Result<Value> {
-        serde_json::from_slice(&self.body).map_err(|error| payload_refused(&error))
+        serde_json::from_slice(&self.json_body()?).map_err(|error| payload_refused(&error))
+    }
+
+    /// The body as JSON text, whichever form it came in.
+    pub(crate) fn json_body(&self) -> Result<Cow<'_, [u8]>> {
+        if !is_binary_json(&self.body) {
+            return Ok(Cow::Borrowed(&self.body));
+        }
+        let value = decode_binary_json(&self.body).map_err(|error| payload_refused(&error))?;
+        Ok(Cow::Owned(value.to_string().into_bytes()))
     }
 
     /// The body as an item.
     pub(crate) fn item(&self) -> Result<Value> {
-        parse_item(&self.body)
+        parse_item(&self.json_body()?)
     }
 
     pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
@@ -298,7 +311,7 @@ pub(crate) fn parse_item(body: &[u8]) -> Result<Value> {
 }
 
 /// The service's words for what is not JSON.
-fn payload_refused(error: &serde_json::Error) -> ServiceError {
+fn payload_refused(error: &dyn std::error::Error) -> ServiceError {
     ServiceError::bad_request(format!(
         "The request payload is invalid. Ensure to provide a valid request payload: {error}."
     ))

@@ -3,7 +3,7 @@
 //! The service knows neither fault rules nor counters; [`Account`](crate::Account) wraps them around it.
 
 use http::header;
-use sidereal_protocol::headers::names;
+use sidereal_protocol::headers::{SerializationFormats, names};
 use sidereal_protocol::{
     AuthorizationError, AuthorizationToken, CosmosStatus, DATE_WINDOW, RequestPath, ResourceType,
     Secret, check_date,
@@ -28,7 +28,31 @@ const THIN_CLIENT_PROBE: &str = "/connectivity-probe";
 
 /// Answers a request.
 pub(crate) fn answer(account: &AccountState, request: &ClassifiedRequest) -> Reply {
-    route(account, request).unwrap_or_else(|error| error_reply(request, error))
+    let reply = route(account, request).unwrap_or_else(|error| error_reply(request, error));
+    if wants_binary(request) { reply.in_binary() } else { reply }
+}
+
+/// Whether a client reads the service's binary form of JSON, and the service would send it: for items and the rows of
+/// queries, not for feeds and batches.
+fn wants_binary(request: &ClassifiedRequest) -> bool {
+    let Some(formats) = request.headers.get(names::SUPPORTED_SERIALIZATION_FORMATS) else {
+        return false;
+    };
+    let has_form = match request.operation() {
+        Operation::Create
+        | Operation::Read
+        | Operation::Upsert
+        | Operation::Replace
+        | Operation::Patch
+        | Operation::Query => request.resource() == Some(ResourceType::Document),
+        Operation::ReadFeed
+        | Operation::ChangeFeed
+        | Operation::Batch
+        | Operation::QueryPlan
+        | Operation::Delete
+        | Operation::Other => false,
+    };
+    has_form && formats.to_str().is_ok_and(|text| SerializationFormats::from_header(text).binary)
 }
 
 /// An error as a response to this request.
@@ -164,6 +188,7 @@ fn check_consistency(account: &AccountState, request: &ClassifiedRequest) -> Res
 /// Headers that change nothing here still have to hold a value that the service knows.
 fn check_known_values(request: &ClassifiedRequest) -> Result<()> {
     let headers = request.typed();
+    headers.api_version()?;
     headers.read_consistency_strategy()?;
     headers.priority_level()?;
     headers.throughput_bucket()?;

@@ -31,7 +31,7 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     if request.body.len() > MAX_BATCH_BYTES {
         return Err(ServiceError::too_large());
     }
-    let operations = parse_batch(&request.body)?;
+    let operations = parse_batch(&request.json_body()?)?;
     let definition = container.definition();
     let batch = Batch {
         account,

@@ -79,7 +79,7 @@ pub(crate) fn patch(account: &AccountState, request: &ClassifiedRequest) -> Resu
     let container = request.intended_container()?;
     let definition = container.definition();
     let name = named_item(request, container, &definition)?;
-    let body = PatchDocument::from_json(&request.body)?;
+    let body = PatchDocument::from_json(&request.json_body()?)?;
     let conditions = request.conditions()?;
     write(account, request, container, &name, |transaction| {
         patch_item(transaction, &name, &body, &definition, &conditions, request.now)

@@ -17,6 +17,7 @@ use serde_json::json;
 use sidereal_protocol::headers::names;
 
 use super::body::{self, BodyError};
+use super::compression;
 use super::connection::Connections;
 use super::limits::Limits;
 use super::reset::{ConnectionReset, ResetHandle};
@@ -68,6 +69,7 @@ impl<H: Handler> Exchange<H> {
     ) -> Result<Response<ResponseBody>, ConnectionReset> {
         let (mut parts, incoming) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
+        let takes_gzip = compression::takes_gzip(&parts.headers);
         if !incoming.is_end_stream() && parts.version == Version::HTTP_2 {
             // It may be a batch or a large item: this moves it from the connection's task to one of its
             // own (`InlineExecutor`), so that other streams do not wait for it (head-of-line blocking). A
@@ -85,6 +87,12 @@ impl<H: Handler> Exchange<H> {
                 self.handle_guarded(Request::from_parts(parts, body)).await
             }
             Err(refused) => refusal(refused).into(),
+        };
+        let outcome = match outcome {
+            ConnectionOutcome::Response(response) if takes_gzip => {
+                compression::compressed(response).await.into()
+            }
+            outcome => outcome,
         };
         match outcome {
             ConnectionOutcome::Response(response) => {

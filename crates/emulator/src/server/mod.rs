@@ -6,6 +6,7 @@
 //! connection is to be reset.
 
 mod body;
+mod compression;
 mod connection;
 mod exchange;
 mod inline_executor;

@@ -17,6 +17,7 @@ mod containers;
 mod continuations;
 mod counters;
 mod definitions;
+mod encodings;
 mod endpoint;
 mod expiry;
 mod faults;

@@ -7,6 +7,31 @@ use http::HeaderName;
 /// The version of the API this crate speaks.
 pub const API_VERSION: &str = "2020-07-15";
 
+/// Every version of the API that the service takes, from its SDKs.
+pub const API_VERSIONS: &[&str] = &[
+    "2014-08-21",
+    "2015-04-08",
+    "2015-06-03",
+    "2015-08-06",
+    "2015-12-16",
+    "2016-05-30",
+    "2016-07-11",
+    "2016-11-14",
+    "2017-01-19",
+    "2017-02-22",
+    "2017-05-03",
+    "2017-11-15",
+    "2018-06-18",
+    "2018-08-31",
+    "2018-09-17",
+    "2018-12-31",
+    "2019-10-14",
+    API_VERSION,
+    "2020-11-05",
+    "2024-05-15",
+    "2024-06-06",
+];
+
 /// The version of change feed items that come in envelopes.
 pub const CHANGE_FEED_ENVELOPE_VERSION: &str = "2021-09-15";
 

@@ -46,6 +46,17 @@ impl<'a> RequestHeaders<'a> {
         }
     }
 
+    /// The version of the API, which is one that the service takes.
+    pub fn api_version(&self) -> Result<Option<&'a str>> {
+        let version = self.text(&names::VERSION)?;
+        // The newest first: it is what nearly every client sends.
+        match version {
+            None | Some(names::API_VERSION) => Ok(version),
+            Some(other) if names::API_VERSIONS.contains(&other) => Ok(version),
+            Some(_) => Err(self.refusal(&names::VERSION, "the service knows no such version")),
+        }
+    }
+
     /// The id of the request.
     pub fn activity_id(&self) -> Result<Option<&'a str>> {
         self.text(&names::ACTIVITY_ID)
