@@ -94,7 +94,6 @@ impl Run<'_> {
     /// for, or was not answered, has shown the opposite.
     fn judge_probe(&self, raced: &Raced, routed: &Routed, state: &OperationRetryState) {
         let Some(partition) = &state.partition else { return };
-        let took = raced.result.at.saturating_duration_since(raced.started);
         let met = raced.result.outcome.met();
         let row = row_of(&Question { kind: self.operation.request_kind(), met });
         let is_failing = row
@@ -105,12 +104,22 @@ impl Run<'_> {
             raced.result.outcome,
             TransportOutcome::Success(_) | TransportOutcome::HttpError(_)
         );
-        let is_in_time = took <= self.hedging_threshold(raced.started);
-        if is_answer && is_in_time && !is_failing && !raced.is_hedge && raced.other.is_none() {
+        if is_answer
+            && self.was_in_time(raced)
+            && !is_failing
+            && !raced.is_hedge
+            && raced.other.is_none()
+        {
             self.core.locations.partition_recovered(&partition.id, self.traffic());
         } else {
             self.mark_partition(partition, &routed.endpoint, true, raced.result.at);
         }
+    }
+
+    /// Whether an outcome came before a hedge would have joined it.
+    fn was_in_time(&self, raced: &Raced) -> bool {
+        let took = raced.result.at.saturating_duration_since(raced.started);
+        took <= self.hedging_threshold(raced.started)
     }
 
     /// Hedges that beat a partition's region again and again count as a failure of the partition there.
@@ -123,7 +132,11 @@ impl Run<'_> {
                     self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
                 }
             }
-            false => partition.hedge_wins.lost(),
+            // One that was slow as well, and not hedged because the budget was spent, proves nothing.
+            false if partition.hedge_wins.are_any() && self.was_in_time(raced) => {
+                partition.hedge_wins.reset();
+            }
+            false => {}
         }
     }
 

@@ -55,12 +55,14 @@ impl HedgeWins {
         is_last
     }
 
-    /// Notes that the region has answered by itself.
-    pub(crate) fn lost(&self) {
-        // Only read in the usual case: requests on several cores do not contend for it.
-        if self.0.load(Ordering::Relaxed) != 0 {
-            self.0.store(0, Ordering::Relaxed);
-        }
+    /// Whether there are any: in the usual case there are none, and nothing is written that other cores read.
+    pub(crate) fn are_any(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+
+    /// Notes that the region has answered in time by itself.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
     }
 }
 

@@ -245,6 +245,52 @@ async fn hedges_that_win_again_and_again_move_the_partition() {
     assert_eq!(regions(&stack.execute(&read_of(&other, "1")).await), ["UK South"]);
 }
 
+/// Slow answers that no budget was left to hedge began the count anew, so a slow partition never moved.
+#[tokio::test(start_paused = true)]
+async fn a_slow_partition_moves_although_few_of_its_reads_can_be_hedged() {
+    let stack = hedging(AccountOptions { partitions: Some(4), ..AccountOptions::default() }).await;
+    let customer = stack.customer_in("1").await;
+    stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+    stack.inject_in_range("UK South", "1", Operation::Read, slow(500 * MS));
+    let reads = vec![read_of(&customer, "1"); 20];
+    let mut rounds = 0;
+    while regions(&stack.execute(&read_of(&customer, "1")).await)[0] == "UK South" {
+        stack.execute_all(&reads).await;
+        rounds += 1;
+        assert!(rounds < 20, "it never moves");
+    }
+    // A burst of ten, then a tenth of the reads: fifteen hedges are won within a hundred reads.
+    assert!(rounds <= 5, "{rounds} rounds of twenty reads");
+}
+
+/// A partition that is slow now and then does not move.
+#[tokio::test(start_paused = true)]
+async fn an_answer_in_time_begins_the_count_of_hedges_anew() {
+    let ample = AvailabilityOptions::default().with_hedging_budget_burst(1_000u32);
+    let stack = with_budget(AccountOptions::default(), ample).await;
+    for _ in 0..20 {
+        stack.inject("UK South", Operation::Read, slow(500 * MS), Some(4));
+        for _ in 0..4 {
+            assert_eq!(contexts(&stack.execute(&read("1")).await), ["initial", "hedging"]);
+        }
+        assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
+        stack.account.account().clear_faults();
+    }
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
+    options.availability = AvailabilityOptions::default()
+        .with_hedging_threshold(HedgingThreshold::Static(THRESHOLD))
+        .with_hedging_budget_burst(1_000u32);
+    options.partition_failover.consecutive_hedge_win_threshold = Some(2);
+    let stack = Stack::with(AccountOptions::default(), options).await;
+    stack.driver.container(&orders()).await.unwrap();
+    stack.inject("UK South", Operation::Read, slow(500 * MS), None);
+    for _ in 0..6 {
+        assert_eq!(contexts(&stack.execute(&read("1")).await), ["initial", "hedging"]);
+    }
+    assert_eq!(regions(&stack.execute(&read("1")).await), ["West US"], "three times two");
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_threshold_follows_the_latencies_of_the_last_minute() {
     let stack = Stack::preferring("UK South").await;
