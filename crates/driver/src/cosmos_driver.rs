@@ -230,3 +230,49 @@ fn custom_endpoints(options: &OptionLayers) -> Vec<Endpoint> {
     // Those that are none were refused by the validation.
     texts.filter_map(|text| text.parse().ok()).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::routing::{CosmosEndpoint, LocationEffect, Partition, Traffic};
+
+    /// A store whose sweep runs, and a partition that has failed once.
+    #[tokio::test(start_paused = true)]
+    async fn the_sweep_runs_at_the_interval_of_the_settings_and_ends_with_its_store() {
+        let mut options = CosmosClientOptions::default();
+        options.partition_failover.failback_sweep_interval = Some(Duration::from_secs(10));
+        options.partition_failover.counter_reset_window = Some(Duration::from_secs(1));
+        let layers = OptionLayers::new(Arc::default(), Arc::default(), Arc::new(options));
+        let global: Endpoint = "https://contoso.documents.azure.com".parse().unwrap();
+        let config = PartitionFailoverConfig::of(&layers);
+        let store = Arc::new(LocationStateStore::new(global.clone(), Default::default(), config));
+        let account = serde_json::json!({
+            "writableLocations": [{"name": "West", "databaseAccountEndpoint": "https://w.contoso.com"}],
+            "readableLocations": [
+                {"name": "West", "databaseAccountEndpoint": "https://w.contoso.com"},
+                {"name": "East", "databaseAccountEndpoint": "https://e.contoso.com"},
+            ],
+        });
+        store.sync_account_properties(&serde_json::from_value(account).unwrap(), Clock::now());
+        let partition = Arc::new(Partition::new("rid".into(), 0.into(), Vec::new()));
+        let west = store.snapshot().account.read_endpoints()[0].clone();
+        let failed = LocationEffect::MarkPartitionUnavailable {
+            partition: Some(partition),
+            endpoint: CosmosEndpoint::clone(&west),
+            traffic: Traffic::Reads,
+            is_probe: false,
+        };
+        store.apply(&[failed], Clock::now(), |_| 0);
+        let tasks = BackgroundTaskManager::new();
+        start_sweeping(&store, &tasks.spawner());
+        tokio::time::sleep(Duration::from_secs(9)).await;
+        assert!(!store.snapshot().partitions.is_empty());
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        assert!(store.snapshot().partitions.is_empty());
+        drop(store);
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        assert_eq!(tasks.running(), 0);
+    }
+}

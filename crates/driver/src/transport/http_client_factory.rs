@@ -75,11 +75,19 @@ impl HttpClientConfig {
     ///
     /// The environment names a proxy that cannot be used.
     pub fn data_plane(options: &OptionLayers) -> Result<Self, InvalidProxy> {
+        Self::with_environment(options, |name| std::env::var(name).ok())
+    }
+
+    /// The same with an environment of the caller's, which names the proxy.
+    fn with_environment(
+        options: &OptionLayers,
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, InvalidProxy> {
         let connection = options.connection();
         let pool = connection.connection_pool();
         let client = options.client_options();
         let proxy = match client.is_proxy_allowed() {
-            true => ProxyConfig::from_lookup(|name| std::env::var(name).ok())?,
+            true => ProxyConfig::from_lookup(variable)?,
             false => None,
         };
         Ok(Self {
@@ -165,6 +173,21 @@ mod tests {
     use super::*;
 
     /// The setting turned checks off for every endpoint, an account's included.
+    #[test]
+    fn the_proxy_of_the_environment_is_used_if_the_settings_allow_it() {
+        let proxy = |is_allowed| {
+            let mut options = crate::options::CosmosClientOptions::default();
+            options.client_options.is_proxy_allowed = Some(is_allowed);
+            let layers = OptionLayers::new(Arc::default(), Arc::default(), Arc::new(options));
+            let variable = |name: &str| {
+                (name == "HTTPS_PROXY").then(|| "http://proxy.contoso.com:3128".to_owned())
+            };
+            HttpClientConfig::with_environment(&layers, variable).unwrap().proxy
+        };
+        assert!(proxy(true).is_some());
+        assert!(proxy(false).is_none());
+    }
+
     #[test]
     fn any_certificate_is_accepted_of_emulators_alone() {
         let mut config = HttpClientConfig::data_plane(&OptionLayers::default()).unwrap();

@@ -319,6 +319,88 @@ async fn operations_are_traced_unless_the_setting_says_otherwise() {
     }
 }
 
+/// The messages of events at the level of warnings that tell of an operation.
+#[derive(Clone, Default)]
+struct Warnings(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl<S: tracing::Subscriber> tracing_subscriber::Layer<S> for Warnings {
+    fn on_event(&self, event: &tracing::Event<'_>, _: tracing_subscriber::layer::Context<'_, S>) {
+        struct Message<'a>(&'a mut String);
+        impl tracing::field::Visit for Message<'_> {
+            fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn fmt::Debug) {
+                if field.name() == "message" {
+                    *self.0 = format!("{value:?}");
+                }
+            }
+        }
+        let is_of_operation = event.metadata().fields().field("activity_id").is_some();
+        if *event.metadata().level() == tracing::Level::WARN && is_of_operation {
+            let mut message = String::new();
+            event.record(&mut Message(&mut message));
+            self.0.lock().unwrap().push(message);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn only_operations_that_fail_or_are_slow_or_expensive_are_logged_as_such() {
+    use tracing_subscriber::layer::SubscriberExt as _;
+    let warnings = Warnings::default();
+    let _guard =
+        tracing::subscriber::set_default(tracing_subscriber::registry().with(warnings.clone()));
+    let clients = Scripted::new(|number| match number {
+        0 => answer(Duration::from_millis(150), 200),
+        1 => answer(Duration::from_millis(50), 200),
+        2 => answer(Duration::ZERO, 404),
+        3 => answer(Duration::ZERO, 400),
+        4 => answer(Duration::from_millis(250), 200),
+        5 => answer(Duration::from_millis(350), 200),
+        _ => answer(Duration::ZERO, 200),
+    });
+    let runtime = runtime(&clients, 7);
+    let mut options = CosmosClientOptions::default();
+    options.client_options.slow_point_operation_threshold = Some(Duration::from_millis(100));
+    options.client_options.slow_operation_threshold = Some(Duration::from_millis(300));
+    let driver = driver_on(&runtime, options.clone());
+    let told = |warnings: &Warnings| std::mem::take(&mut *warnings.0.lock().unwrap());
+    let mut seen = Vec::new();
+    let query = || {
+        let container = ResourceLink::container("store", "orders").unwrap();
+        CosmosOperation::query_items(&container, Bytes::from_static(b"{}")).unwrap()
+    };
+    for operation in [read_order(), read_order(), read_order(), read_order(), query(), query()] {
+        // Whatever comes of it: what is logged is looked at.
+        let _ = driver.execute_operation(&operation, &Default::default()).await;
+        seen.push(told(&warnings).join(", "));
+    }
+    assert_eq!(seen, ["slow operation", "", "", "operation failed", "", "slow operation"]);
+    options.client_options.request_charge_threshold = Some(0);
+    let driver = driver_on(&runtime, options);
+    driver.execute_operation(&read_order(), &Default::default()).await.unwrap();
+    assert_eq!(told(&warnings), ["expensive operation"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_machine_is_read_at_the_interval_of_the_settings() {
+    let readings = |interval: Duration| async move {
+        let clients = Scripted::new(|_| answer(Duration::ZERO, 200));
+        let mut options = sidereal_driver::options::CosmosRuntimeOptions::default();
+        options.client_options.cpu_refresh_interval = Some(interval);
+        let runtime = CosmosDriverRuntime::builder()
+            .environment(CosmosEnvironmentOptions::default())
+            .options(options)
+            .http_client_factory(clients)
+            .clock(Clock::simulated(7, UNIX_EPOCH + Duration::from_secs(1_800_000_000)))
+            .build()
+            .unwrap();
+        tokio::time::sleep(Duration::from_millis(3_500)).await;
+        runtime.monitor().history().readings().len()
+    };
+    let (often, seldom) =
+        (readings(Duration::from_secs(1)).await, readings(Duration::from_secs(3)).await);
+    assert!(often > seldom, "{often} and {seldom}");
+}
+
 /// A request failed, or the driver panicked, by adding up durations.
 #[tokio::test(start_paused = true)]
 async fn no_duration_of_the_settings_fails_a_request() {

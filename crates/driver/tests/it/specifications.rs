@@ -52,6 +52,29 @@ fn problem_with(reference: &str) -> Option<String> {
     (!defined).then(|| format!("{path} has no test {test}"))
 }
 
+/// A setting without a test that sees it from outside does not exist.
+#[test]
+fn every_setting_is_documented_with_a_test_that_exists() {
+    let text = fs::read_to_string(repository().join("docs/settings.md"))
+        .expect("docs/settings.md is part of the repository");
+    let mut problems = Vec::new();
+    for setting in sidereal_driver::options::OptionLayers::default().settings() {
+        let begin = format!("| `{}` |", setting.name);
+        let Some(row) = text.lines().find(|line| line.starts_with(&begin)) else {
+            problems.push(format!("{} is not in docs/settings.md", setting.name));
+            continue;
+        };
+        let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
+        let proofs = references(shown_by);
+        if !proofs.iter().any(|proof| proof.contains("::")) {
+            problems.push(format!("{} names no test", setting.name));
+        }
+        let wrong = proofs.into_iter().filter_map(problem_with);
+        problems.extend(wrong.map(|it| format!("{}: {it}", setting.name)));
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
 #[test]
 fn every_path_and_test_named_in_the_specifications_exists() {
     let text = fs::read_to_string(repository().join("docs/specifications.md"))

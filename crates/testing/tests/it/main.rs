@@ -16,6 +16,7 @@ mod proxy;
 mod regions;
 mod served;
 mod sessions;
+mod settings;
 mod silent;
 mod simulation;
 mod stack;
