@@ -1,6 +1,6 @@
 //! The data directory: its files, and the sentences about what is wrong with it.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,8 @@ impl Storage {
         let unusable =
             |reason: String| DataDirectoryError::Unusable { path: directory.to_owned(), reason };
         let failed = |error: io::Error| unusable(error.to_string());
-        std::fs::create_dir_all(directory).map_err(failed)?;
+        fs::create_dir_all(directory).map_err(failed)?;
+        create_database(directory).map_err(|error| unusable(error.to_string()))?;
         // First, because opening it takes the lock that keeps other processes from the log, too.
         let mut builder = Database::builder();
         let opened = builder.set_cache_size(CACHE_BYTES).create(directory.join(DATABASE_FILE));
@@ -105,6 +106,23 @@ impl Storage {
         sync_directory(directory).map_err(failed)?;
         Self::attach(database, Box::new(log), found, LOG_BYTES)
     }
+}
+
+/// Creates the database under another name, and gives it its own when it is whole: redb refuses a file whose
+/// creation was cut short, and the directory would stay unusable.
+fn create_database(directory: &Path) -> Result<(), redb::Error> {
+    let path = directory.join(DATABASE_FILE);
+    if path.exists() {
+        return Ok(());
+    }
+    let new = directory.join(format!("{DATABASE_FILE}.{}", uuid::Uuid::new_v4()));
+    drop(Database::create(&new)?);
+    OpenOptions::new().write(true).open(&new)?.sync_all()?;
+    // A link and no rename: it fails where another process was first, rather than taking its database's place.
+    // Where the file system has no links the database is created in place.
+    let _ = fs::hard_link(&new, path);
+    fs::remove_file(new)?;
+    Ok(())
 }
 
 /// Makes the names of the files and of their directory durable: a sync of a file covers what is in it, and not every

@@ -42,6 +42,19 @@ fn a_second_account_on_the_same_directory_is_refused() {
     assert!(refused.to_string().contains("in use by another process"), "{refused}");
 }
 
+/// A database whose creation was cut short was refused as none, until somebody removed it.
+#[test]
+fn a_start_that_was_cut_short_is_in_nobodys_way() {
+    let directory = Directory::new();
+    std::fs::create_dir_all(directory.path()).unwrap();
+    std::fs::write(directory.path().join("account.redb.cut-short"), [0; 100]).unwrap();
+    drop(Account::open(AccountOptions::default(), directory.path()).unwrap());
+    let names = std::fs::read_dir(directory.path()).unwrap();
+    let mut names: Vec<_> = names.map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["account.log", "account.redb", "account.redb.cut-short"]);
+}
+
 #[test]
 fn a_kept_account_keeps_its_regions_and_refuses_others() {
     let directory = Directory::new();
