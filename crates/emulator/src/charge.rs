@@ -85,9 +85,9 @@ pub(crate) fn query(first_page: bool, work: QueryWork) -> f64 {
         + QUERY_KIBIBYTE * work.bytes as f64 / 1024.0
 }
 
-/// The charge as a header carries it: two decimals at most, as the service rounds it.
-pub(crate) fn format(units: f64) -> String {
-    format!("{}", (units * 100.0).round() / 100.0)
+/// The charge as it is told: with two decimals, as the service rounds it.
+pub(crate) fn rounded(units: f64) -> f64 {
+    (units * 100.0).round() / 100.0
 }
 
 fn by_size(bytes: usize, column: impl Fn(&(f64, f64, f64)) -> f64) -> f64 {
@@ -147,8 +147,8 @@ mod tests {
     }
 
     #[test]
-    fn a_charge_is_written_with_two_decimals_at_most() {
-        assert_eq!(format(1.0), "1");
-        assert_eq!(format(2.2849), "2.28");
+    fn a_charge_is_rounded_to_two_decimals() {
+        assert_eq!(rounded(1.0), 1.0);
+        assert_eq!(rounded(2.2849), 2.28);
     }
 }

@@ -251,10 +251,6 @@ impl ClassifiedRequest {
     }
 
     pub(crate) fn partition_key(&self) -> Result<Option<PartitionKey>> {
-        // `[]` is the empty key of the .NET SDK (`PartitionKeyInternal.Empty`): it names none.
-        if self.typed().text(&names::PARTITION_KEY)? == Some("[]") {
-            return Ok(None);
-        }
         Ok(self.typed().partition_key()?)
     }
 

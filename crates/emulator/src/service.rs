@@ -2,7 +2,7 @@
 //!
 //! The service knows neither fault rules nor counters; [`Account`](crate::Account) wraps them around it.
 
-use http::header;
+use http::{HeaderName, header};
 use sidereal_protocol::headers::{SerializationFormats, names};
 use sidereal_protocol::{
     AuthorizationError, AuthorizationToken, CosmosStatus, DATE_WINDOW, RequestPath, ResourceType,
@@ -185,10 +185,22 @@ fn check_consistency(account: &AccountState, request: &ClassifiedRequest) -> Res
     Ok(())
 }
 
+/// Headers that change nothing here.
+const CHECKED: [HeaderName; 4] = [
+    names::READ_CONSISTENCY_STRATEGY,
+    names::PRIORITY_LEVEL,
+    names::THROUGHPUT_BUCKET,
+    names::INDEXING_DIRECTIVE,
+];
+
 /// Headers that change nothing here still have to hold a value that the service knows.
 fn check_known_values(request: &ClassifiedRequest) -> Result<()> {
     let headers = request.typed();
     headers.api_version()?;
+    // A look at every name is less than four lookups by hash, and few requests have any of them.
+    if !request.headers.keys().any(|name| CHECKED.contains(name)) {
+        return Ok(());
+    }
     headers.read_consistency_strategy()?;
     headers.priority_level()?;
     headers.throughput_bucket()?;

@@ -285,7 +285,7 @@ fn result_of(result: &OperationResult) -> BatchResult {
             let text = std::str::from_utf8(&written.item.text).unwrap_or_default();
             BatchResult {
                 status_code: code.code(),
-                request_charge: rounded(written.charge),
+                request_charge: charge::rounded(written.charge),
                 e_tag: with_item.then(|| written.item.etag.clone()),
                 resource_body: with_item
                     .then(|| RawValue::from_string(text.to_owned()).ok())
@@ -301,8 +301,4 @@ fn result_of(result: &OperationResult) -> BatchResult {
             ..BatchResult::default()
         },
     }
-}
-
-fn rounded(charge: f64) -> f64 {
-    (charge * 100.0).round() / 100.0
 }

@@ -33,7 +33,9 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let name = named_item(request, container, &definition)?;
     let partition = &container.partition_of(&name.effective_key);
     account.admit(container, partition, request.now)?;
-    let conditions = request.conditions()?;
+    // The only condition that a read has.
+    let if_none_match = request.typed().if_none_match()?;
+    let conditions = WriteCondition { if_none_match, ..WriteCondition::default() };
     let (progress, durability, outcome) = {
         // The replica's read lock is held for the lookup alone, not while the response is made.
         let replica = request.view(partition);
@@ -46,7 +48,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let headers = PartitionHeaders { request, container, partition, progress };
     let found = matches!(outcome, Ok(_) | Err(Refusal::NotModified(_)));
     let reply = finish(account, &headers, outcome).durable_at(durability);
-    Ok(if found { reply.with(header::CONTENT_LOCATION, request.full_url()) } else { reply })
+    Ok(if found { reply.with_text(header::CONTENT_LOCATION, request.full_url()) } else { reply })
 }
 
 /// `POST …/docs`.
@@ -266,7 +268,7 @@ fn reply_to(written: &Written) -> Reply {
         Outcome::Replaced | Outcome::Read => Reply::bytes(CosmosStatus::OK, item.text.clone()),
         Outcome::Deleted => return Reply::empty(CosmosStatus::NO_CONTENT).charged(written.charge),
     };
-    reply.charged(written.charge).with_etag(&item.etag).with(headers::ITEM_LSN, item.lsn)
+    reply.charged(written.charge).with_etag(&item.etag).with_number(headers::ITEM_LSN, item.lsn)
 }
 
 /// The headers that say which partition answered and how far its replica has applied the log.
@@ -284,11 +286,11 @@ impl PartitionHeaders<'_> {
         let version = request.topology.version;
         reply
             .with(headers::SESSION_TOKEN, partition.session_token(version, progress))
-            .with(headers::LSN, progress.lsn)
-            .with(headers::GLOBAL_COMMITTED_LSN, progress.lsn)
+            .with_number(headers::LSN, progress.lsn)
+            .with_number(headers::GLOBAL_COMMITTED_LSN, progress.lsn)
             .with(headers::PARTITION_KEY_RANGE_ID, partition.id.as_str())
-            .with(headers::OWNER_FULL_NAME, container.full_name())
-            .with(headers::OWNER_ID, container.rid)
+            .with_shared(headers::OWNER_FULL_NAME, &container.full_name)
+            .with_shared(headers::OWNER_ID, &container.rid_text)
     }
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn list(request: &ClassifiedRequest) -> Result<Reply> {
     let ranges = layout.partitions().iter().filter(|partition| partition.generation > after);
     let ranges = ranges.map(|partition| resource(request, container, partition, &etag)).collect();
     let reply = Reply::feed(Some(container.rid), "PartitionKeyRanges", ranges);
-    Ok(reply.with_etag(&etag).with(headers::OWNER_FULL_NAME, container.full_name()))
+    Ok(reply.with_etag(&etag).with_shared(headers::OWNER_FULL_NAME, &container.full_name))
 }
 
 fn resource(

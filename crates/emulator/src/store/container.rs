@@ -3,6 +3,7 @@
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use bytes::Bytes;
 use serde_json::{Value, json};
 use sidereal_protocol::{EffectivePartitionKey, Rid};
 
@@ -21,6 +22,9 @@ pub(crate) struct Container {
     pub(crate) id: Arc<str>,
     /// The id of the database, for the owner's full name.
     pub(crate) database: Arc<str>,
+    /// `dbs/{id}/colls/{id}` and the RID, as nearly every response has them.
+    pub(crate) full_name: Bytes,
+    pub(crate) rid_text: Bytes,
     /// `_self`: `dbs/{rid}/colls/{rid}/`.
     pub(crate) link: String,
     /// Seconds since the epoch.
@@ -64,6 +68,8 @@ impl Container {
         let layout = Layout::new(&definition.key, partitions, &definition.unique_keys, replicas);
         Self {
             rid,
+            full_name: full_name(&database.0, definition.id()),
+            rid_text: rid.to_string().into(),
             id: definition.id().into(),
             link: format!("dbs/{}/colls/{rid}/", database.1),
             created_at: definition.changed_at,
@@ -237,9 +243,9 @@ impl Container {
         }
         Value::Object(properties)
     }
+}
 
-    /// The full name that responses carry: `dbs/{id}/colls/{id}`.
-    pub(crate) fn full_name(&self) -> String {
-        format!("dbs/{}/colls/{}", self.database, self.id)
-    }
+/// A container by names.
+pub(super) fn full_name(database: &str, id: &str) -> Bytes {
+    format!("dbs/{database}/colls/{id}").into()
 }

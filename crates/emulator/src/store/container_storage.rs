@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, RwLock};
 
 use super::container::Container;
+use super::container::full_name;
 use super::partition::RetiredPartition;
 use super::partition_state::PartitionState;
 use super::persistence::{
@@ -39,6 +40,8 @@ impl Container {
         };
         Ok(Self {
             rid,
+            full_name: full_name(&database, definition.id()),
+            rid_text: rid.to_string().into(),
             id: definition.id().into(),
             link: format!("dbs/{database_rid}/colls/{rid}/"),
             created_at: record.created_at,

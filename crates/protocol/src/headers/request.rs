@@ -64,7 +64,14 @@ impl<'a> RequestHeaders<'a> {
 
     /// The partition key.
     pub fn partition_key(&self) -> Result<Option<PartitionKey>> {
-        self.parsed(&names::PARTITION_KEY)
+        match self.text(&names::PARTITION_KEY)? {
+            // `[]` is the empty key of the .NET SDK (`PartitionKeyInternal.Empty`): it names none.
+            None | Some("[]") => Ok(None),
+            Some(text) => {
+                let key = text.trim().parse().map(Some);
+                key.map_err(|error| self.refusal(&names::PARTITION_KEY, error))
+            }
+        }
     }
 
     /// The partition range the request is for.
