@@ -8,11 +8,7 @@ use flate2::write::GzEncoder;
 use http::header::{ACCEPT_ENCODING, CONTENT_ENCODING, VARY};
 use http::{HeaderMap, HeaderValue, Response};
 
-/// Shorter bodies are sent as they are: what they lose is less than the headers of the coding.
-const MIN_BYTES: usize = 1024;
-
-/// Longer ones are compressed on a thread where nobody waits for it: a megabyte takes some ten milliseconds.
-const MAX_INLINE_BYTES: usize = 32 * 1024;
+use super::limits::{MAX_INLINE_GZIP_BYTES, MIN_GZIP_BYTES};
 
 /// Whether a client takes responses in gzip.
 pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
@@ -30,11 +26,11 @@ pub(super) fn takes_gzip(headers: &HeaderMap) -> bool {
 /// The response in gzip, if its body is long enough.
 pub(super) async fn compressed(response: Response<Bytes>) -> Response<Bytes> {
     let length = response.body().len();
-    if length < MIN_BYTES || response.headers().contains_key(CONTENT_ENCODING) {
+    if length < MIN_GZIP_BYTES || response.headers().contains_key(CONTENT_ENCODING) {
         return response;
     }
     let body = response.body().clone();
-    let packed = if length <= MAX_INLINE_BYTES {
+    let packed = if length <= MAX_INLINE_GZIP_BYTES {
         gzip(&body)
     } else {
         // A thread that failed leaves the body as it was, which every client takes too.
@@ -79,11 +75,17 @@ mod tests {
 
     #[tokio::test]
     async fn bodies_that_are_long_enough_are_packed() {
-        for length in [0, MIN_BYTES - 1, MIN_BYTES, MAX_INLINE_BYTES, MAX_INLINE_BYTES + 1] {
+        for length in [
+            0,
+            MIN_GZIP_BYTES - 1,
+            MIN_GZIP_BYTES,
+            MAX_INLINE_GZIP_BYTES,
+            MAX_INLINE_GZIP_BYTES + 1,
+        ] {
             let body = Bytes::from("abc".repeat(length).split_off(2 * length));
             let response = compressed(Response::new(body.clone())).await;
             let coded = response.headers().contains_key(CONTENT_ENCODING);
-            assert_eq!(coded, length >= MIN_BYTES, "{length}");
+            assert_eq!(coded, length >= MIN_GZIP_BYTES, "{length}");
             let mut unpacked = Vec::new();
             if coded {
                 GzDecoder::new(&response.body()[..]).read_to_end(&mut unpacked).unwrap();

@@ -22,6 +22,12 @@ pub(super) const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 /// is in the socket's send buffer.
 pub(super) const FLUSH_BEFORE_RESET: Duration = Duration::from_millis(20);
 
+/// Shorter bodies are sent as they are, not in gzip: what they would lose is less than the headers of the coding.
+pub(super) const MIN_GZIP_BYTES: usize = 1024;
+
+/// Longer ones are compressed on a thread that no other request waits for: a megabyte takes some ten milliseconds.
+pub(super) const MAX_INLINE_GZIP_BYTES: usize = 32 * 1024;
+
 /// HTTP/2 streams that one connection may have open, as the service allows them.
 const MAX_CONCURRENT_STREAMS: u32 = 20;
 
