@@ -101,6 +101,13 @@ pub(super) fn effective_key_of(
     definition: &Definition,
     key: &PartitionKey,
 ) -> Result<EffectivePartitionKey> {
+    check_size(key)?;
+    // All else that can be wrong with a key is the number of its components.
+    definition.key.effective_key(key).map_err(|_| ServiceError::partition_key_mismatch())
+}
+
+/// Refuses a partition key that is longer than the service takes.
+pub(super) fn check_size(key: &PartitionKey) -> Result<()> {
     let bytes = key.components().iter().map(|component| match component {
         PartitionKeyValue::String(text) => text.len(),
         _ => 0,
@@ -111,8 +118,7 @@ pub(super) fn effective_key_of(
             "The partition key value is {bytes} bytes long: at most {MAX_KEY_BYTES} are supported."
         )));
     }
-    // All else that can be wrong with a key is the number of its components.
-    definition.key.effective_key(key).map_err(|_| ServiceError::partition_key_mismatch())
+    Ok(())
 }
 
 /// The name of an item, whose key must be complete.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange, PartitionKey};
 
+use super::items::check_size;
 use crate::error::{Result, ServiceError};
 use crate::request::{ClassifiedRequest, range_id};
 use crate::store::{
@@ -66,6 +67,7 @@ impl Target {
         container: &Container,
         definition: &Definition,
     ) -> Result<Self> {
+        check_size(key)?;
         let window = definition.key.effective_range(key);
         let window = window.map_err(|_| ServiceError::partition_key_mismatch())?;
         // A prefix of a hierarchical key is a range of effective keys and may span partitions.

@@ -221,7 +221,10 @@ async fn a_write_names_its_partition_key_which_has_at_most_two_kibibytes() {
         let created = client.create(json!({ "id": "1", "pk": key })).await;
         assert_eq!(created.status, status, "{}", created.text);
         let read = client.read("1", &key).await.status;
-        assert_eq!(read, if status == 201 { 200 } else { 400 });
+        let expected = if status == 201 { 200 } else { 400 };
+        let header = json!([key]).to_string();
+        let query = client.query("SELECT * FROM c", &[(KEY, &header)]).await.status;
+        assert_eq!((read, query), (expected, expected));
     }
 }
 
