@@ -88,6 +88,12 @@ impl DiagnosticsContextBuilder {
         }
     }
 
+    /// The last attempt at an endpoint.
+    #[must_use]
+    pub fn last_at(&self, endpoint: &Endpoint) -> Option<&RequestDiagnostics> {
+        self.attempts.iter().rfind(|it| it.endpoint == *endpoint)
+    }
+
     /// Notes why an attempt was cancelled that is still under way.
     pub fn left(&mut self, reason: &'static str) {
         if let Some(last) = self.attempts.last_mut().filter(|last| last.elapsed().is_none()) {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::headers::{ResponseHeaders, names};
+use sidereal_protocol::headers::ResponseHeaders;
 use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 use smallvec::SmallVec;
 
@@ -108,13 +108,14 @@ impl RequestDiagnostics {
 
     /// Notes what the head of the response says.
     pub fn answered(&mut self, response: &ResponseHeaders<'_>, status: CosmosStatus) {
+        let told = response.accounting();
         self.status = Some(status);
-        self.charge = response.request_charge();
-        self.server_duration = response.request_duration();
-        self.session = SessionState::of(response);
+        self.charge = told.request_charge;
+        self.server_duration = told.request_duration;
+        self.session = SessionState::of(&told);
         // The service's word on the range counts: ours may be from before a split. Where they agree, as they
         // usually do, nothing is copied.
-        if let Some(told) = response.text(&names::PARTITION_KEY_RANGE_ID)
+        if let Some(told) = told.partition_key_range_id
             && self.partition_range.as_ref().is_none_or(|known| known.as_str() != told)
         {
             self.partition_range = told.parse().ok();

@@ -90,9 +90,10 @@ impl LatencyTracker {
     }
 }
 
-/// How many whole intervals have passed, counted from one: zero is never.
+/// How many whole intervals have passed, counted from one: zero is never. Intervals are of whole seconds, so
+/// that nothing wider than a machine word is divided.
 fn number_of(now: Instant, origin: Instant, interval: Duration) -> u32 {
-    let passed = now.saturating_duration_since(origin).as_millis() / interval.as_millis();
+    let passed = now.saturating_duration_since(origin).as_secs() / interval.as_secs();
     u32::try_from(passed).unwrap_or(u32::MAX - 1).saturating_add(1)
 }
 

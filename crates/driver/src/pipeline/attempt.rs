@@ -213,7 +213,7 @@ impl Run<'_> {
     /// outcome that is final counts; the other leg is cancelled.
     pub(super) async fn race(
         &self,
-        mut request: TransportRequest,
+        request: &mut TransportRequest,
         routed: &Routed,
         terms: &AttemptTerms<'_>,
         state: &OperationRetryState,
@@ -227,50 +227,32 @@ impl Run<'_> {
         // A threshold that no clock can hold is never reached.
         let fires_at = started.checked_add(self.hedging_threshold(started)).filter(|_| may_hedge);
         request.slow_after = fires_at;
-        let (decided, joined) = {
+        let joined = {
             // Pinned here, in a block: it writes into the diagnostics until it is dropped.
-            let mut primary = std::pin::pin!(self.transport.execute(&request, diagnostics));
+            let mut primary = std::pin::pin!(self.transport.execute(request, diagnostics));
             tokio::select! {
                 // The outcome first: an attempt that has ended needs no hedge.
                 biased;
-                result = &mut primary => (Decided::alone(result), None),
+                result = &mut primary => return Raced::alone(result, routed, started),
                 () = until(fires_at) => match self.hedge_request(routed, terms, state) {
-                    None => (Decided::alone(primary.await), None),
-                    Some(hedge) => {
-                        let (decided, joined) = self.join(primary, &hedge).await;
-                        (decided, Some((hedge, joined)))
-                    }
+                    None => return Raced::alone(primary.await, routed, started),
+                    Some(hedge) => self.join(primary, hedge).await,
                 },
             }
         };
-        let Decided { is_hedge, result, other } = decided;
-        let Some((hedge, mut joined)) = joined else {
-            let endpoint = routed.endpoint.clone();
-            return Raced { result, endpoint, started, is_hedge, other: None };
-        };
-        match is_hedge {
-            true => diagnostics.left(LEFT),
-            false => joined.left(LEFT),
-        }
-        let hedge_started = joined.started();
-        diagnostics.absorb(joined);
-        let (won, lost, started) = match is_hedge {
-            true => (hedge.endpoint, routed.endpoint.clone(), hedge_started),
-            false => (routed.endpoint.clone(), hedge.endpoint, started),
-        };
-        let other = Some(OtherLeg { endpoint: lost, result: other });
-        Raced { result, endpoint: won, started, is_hedge, other }
+        joined.raced(routed, started, diagnostics)
     }
 
     /// Runs a hedge beside an attempt until it is known whose outcome counts.
     async fn join(
         &self,
         mut primary: Pin<&mut impl Future<Output = TransportResult>>,
-        hedge: &Hedge,
-    ) -> (Decided, DiagnosticsContextBuilder) {
-        let mut joined = DiagnosticsContextBuilder::new(hedge.request.activity_id, Clock::now());
+        hedge: Hedge,
+    ) -> Joined {
+        let mut diagnostics =
+            DiagnosticsContextBuilder::new(hedge.request.activity_id, Clock::now());
         // On the heap: few attempts are hedged, and all of them would be larger by it.
-        let mut secondary = Box::pin(self.transport.execute(&hedge.request, &mut joined));
+        let mut secondary = Box::pin(self.transport.execute(&hedge.request, &mut diagnostics));
         let kind = self.operation.request_kind();
         let (is_hedge, first) = tokio::select! {
             // The attempt first: of two that have ended, the preferred region counts.
@@ -284,7 +266,7 @@ impl Run<'_> {
             (false, true) => Decided::of_both(primary.await, first),
         };
         drop(secondary);
-        (decided, joined)
+        Joined { decided, endpoint: hedge.endpoint, diagnostics }
     }
 
     /// The request of a hedge, if there is a region for it and the budget allows it.
@@ -322,20 +304,57 @@ struct Hedge {
 struct Decided {
     is_hedge: bool,
     result: TransportResult,
-    /// The outcome of the other leg, unless that was cancelled or there was none.
+    /// The outcome of the other leg, unless that was cancelled.
     other: Option<TransportResult>,
 }
 
 impl Decided {
-    fn alone(result: TransportResult) -> Self {
-        Self { is_hedge: false, result, other: None }
-    }
-
     /// Both legs have ended, and the first of them did not end the race.
     fn of_both(primary: TransportResult, hedge: TransportResult) -> Self {
         let is_hedge = is_better_informed(&hedge.outcome, &primary.outcome);
         let (result, other) = if is_hedge { (hedge, primary) } else { (primary, hedge) };
         Self { is_hedge, result, other: Some(other) }
+    }
+}
+
+/// A race that is over.
+struct Joined {
+    decided: Decided,
+    /// Where the hedge went.
+    endpoint: CosmosEndpoint,
+    /// What happened to it.
+    diagnostics: DiagnosticsContextBuilder,
+}
+
+impl Joined {
+    /// What the race came to, with the hedge's part of the story added to the attempt's.
+    fn raced(
+        mut self,
+        routed: &Routed,
+        started: Instant,
+        diagnostics: &mut DiagnosticsContextBuilder,
+    ) -> Raced {
+        let Decided { is_hedge, result, other } = self.decided;
+        match is_hedge {
+            true => diagnostics.left(LEFT),
+            false => self.diagnostics.left(LEFT),
+        }
+        let hedge_started = self.diagnostics.started();
+        diagnostics.absorb(self.diagnostics);
+        let (won, lost, started) = match is_hedge {
+            true => (self.endpoint, routed.endpoint.clone(), hedge_started),
+            false => (routed.endpoint.clone(), self.endpoint, started),
+        };
+        let other = Some(OtherLeg { endpoint: lost, result: other });
+        Raced { result, endpoint: won, started, is_hedge, other }
+    }
+}
+
+impl Raced {
+    /// An attempt that no hedge has joined.
+    fn alone(result: TransportResult, routed: &Routed, started: Instant) -> Self {
+        let endpoint = routed.endpoint.clone();
+        Self { result, endpoint, started, is_hedge: false, other: None }
     }
 }
 

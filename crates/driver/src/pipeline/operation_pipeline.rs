@@ -78,12 +78,12 @@ async fn run(
     let mut state = OperationRetryState::new(terms.budgets, now);
     loop {
         let routed = run.route(&mut state, &mut terms);
-        let request = match build_transport_request(operation, &routed.endpoint, &terms) {
+        let mut request = match build_transport_request(operation, &routed.endpoint, &terms) {
             Ok(request) => request,
             Err(error) => return Ended::Failed(error, None),
         };
-        let raced = run.race(request, &routed, &terms, &state, diagnostics).await;
-        run.observe(&raced, &routed, &mut state);
+        let raced = run.race(&mut request, &routed, &terms, &state, diagnostics).await;
+        run.observe(&raced, &routed, diagnostics, &mut state);
         if let TransportOutcome::Success(response) = raced.result.outcome {
             return Ended::Answered(response);
         }

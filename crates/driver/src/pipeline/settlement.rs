@@ -3,16 +3,18 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::headers::{ResponseHeaders, names};
+use sidereal_protocol::PartitionKeyRangeId;
+use sidereal_protocol::headers::ResponseHeaders;
 
 use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
-use crate::diagnostics::Decision;
+use crate::diagnostics::{Decision, DiagnosticsContextBuilder, RequestDiagnostics};
 use crate::retry::{Budgets, Circumstances, Effect, Elsewhere, Question, Verdict, row_of};
 use crate::routing::{
     Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
 };
+use crate::session::SessionNews;
 use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
@@ -25,9 +27,16 @@ const RANGE_IS_GONE: &str =
 
 impl Run<'_> {
     /// Takes in what an attempt showed, whatever the operation does next.
-    pub(super) fn observe(&self, raced: &Raced, routed: &Routed, state: &mut OperationRetryState) {
+    pub(super) fn observe(
+        &self,
+        raced: &Raced,
+        routed: &Routed,
+        diagnostics: &DiagnosticsContextBuilder,
+        state: &mut OperationRetryState,
+    ) {
         state.observe(&raced.result);
-        self.observe_outcome(&raced.result.outcome, state);
+        let told = diagnostics.last_at(&raced.endpoint.endpoint);
+        self.observe_outcome(&raced.result.outcome, told, state);
         if let TransportOutcome::Success(_) = raced.result.outcome
             && let Some(class) = self.operation.latency_class()
         {
@@ -38,7 +47,8 @@ impl Run<'_> {
             && let Some(result) = &other.result
         {
             state.was_ambiguous |= result.was_ambiguous;
-            self.observe_outcome(&result.outcome, state);
+            let told = diagnostics.last_at(&other.endpoint.endpoint);
+            self.observe_outcome(&result.outcome, told, state);
             self.blame(&other.endpoint, result, false, state);
         }
         match routed.probe {
@@ -48,45 +58,33 @@ impl Run<'_> {
     }
 
     /// Takes in what a response says of the session and of the container's ranges.
-    fn observe_outcome(&self, outcome: &TransportOutcome, state: &mut OperationRetryState) {
+    fn observe_outcome(
+        &self,
+        outcome: &TransportOutcome,
+        told: Option<&RequestDiagnostics>,
+        state: &mut OperationRetryState,
+    ) {
         let Some(container) = &self.operation.encoded().container else { return };
         let (TransportOutcome::Success(response) | TransportOutcome::HttpError(response)) = outcome
         else {
             return;
         };
-        let is_partitioned = self.operation.path().kind().is_partitioned();
+        if !self.operation.path().kind().is_partitioned() {
+            return;
+        }
         // A success, or a refusal that rests on what the replica holds.
-        if is_partitioned && response.status.carries_session_progress() {
-            self.core.sessions.observe(container, &response.headers);
+        if response.status.carries_session_progress()
+            && self.core.sessions.observe(container, &response.headers) == SessionNews::Recreated
+        {
+            self.core.containers.request_refresh(container, Stale::Container);
         }
-        if is_partitioned {
-            self.compare_range(container, response, state);
-        }
-    }
-
-    /// A response from another range, or of another container, than was known: what is known is stale. Where
-    /// nothing was known, the response tells.
-    fn compare_range(
-        &self,
-        container: &Arc<str>,
-        response: &TransportResponse,
-        state: &mut OperationRetryState,
-    ) {
-        let headers = ResponseHeaders::new(&response.headers);
-        let Some(range) = headers.text(&names::PARTITION_KEY_RANGE_ID) else { return };
-        let rid = headers.owner_id().unwrap_or_default();
-        match &state.partition {
-            Some(known) if known.range().as_str() == range => {
-                if !rid.is_empty() && *known.id.container_rid != *rid {
-                    self.core.containers.request_refresh(container, Stale::Container);
-                }
+        let told = told.and_then(|it| it.partition_range.as_ref());
+        match (&state.partition, told) {
+            (Some(known), Some(told)) if known.range() != told => {
+                self.core.containers.request_refresh(container, Stale::Ranges);
             }
-            Some(_) => self.core.containers.request_refresh(container, Stale::Ranges),
-            None if rid.is_empty() => {}
-            None => {
-                let Some(range) = headers.partition_key_range_id() else { return };
-                state.partition = Some(Arc::new(Partition::new(rid.into(), range, Vec::new())));
-            }
+            (None, Some(told)) => state.partition = learned(response, told),
+            (_, _) => {}
         }
     }
 
@@ -308,4 +306,10 @@ impl Run<'_> {
         let outcome = &result.outcome;
         evaluate_transport_result(self.operation, &attempted, outcome, state, &circumstances)
     }
+}
+
+/// The partition that a response tells of, where nothing was known.
+fn learned(response: &TransportResponse, range: &PartitionKeyRangeId) -> Option<Arc<Partition>> {
+    let rid = ResponseHeaders::new(&response.headers).owner_id()?;
+    Some(Arc::new(Partition::new(rid.into(), range.clone(), Vec::new())))
 }

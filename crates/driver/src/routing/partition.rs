@@ -111,11 +111,16 @@ pub(crate) const TICKS: u32 = 8;
 impl Tick {
     /// The tick of a moment, counted from an earlier one.
     pub(crate) fn of(now: Instant, origin: Instant, window: Duration) -> Self {
-        let length = (window / TICKS).as_micros().max(1);
-        let ticks = now.saturating_duration_since(origin).as_micros() / length;
+        let length = (millis(window) / u64::from(TICKS)).max(1);
+        let ticks = millis(now.saturating_duration_since(origin)) / length;
         // From one on: zero is never. A driver that runs out of ticks keeps the last one.
         Self(u32::try_from(ticks).unwrap_or(u32::MAX - 1).saturating_add(1))
     }
+}
+
+/// Milliseconds in a machine word: this is on the way of every request, and `as_millis` divides wider numbers.
+fn millis(duration: Duration) -> u64 {
+    duration.as_secs().saturating_mul(1_000).saturating_add(duration.subsec_millis().into())
 }
 
 #[cfg(test)]

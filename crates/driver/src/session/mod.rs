@@ -8,5 +8,5 @@ mod session_container;
 mod session_state;
 
 pub(crate) use consistency::{ReadTerms, sends_session_token};
-pub(crate) use session_container::{SessionContainer, SessionHeaders};
+pub(crate) use session_container::{SessionContainer, SessionHeaders, SessionNews};
 pub use session_state::{LogSequenceNumber, SessionState};

@@ -36,6 +36,15 @@ pub(crate) struct SessionHeaders {
     pub(crate) rid: Option<HeaderValue>,
 }
 
+/// What a response says of a container beside its progress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionNews {
+    /// Nothing: it is the container that the session has seen, or the first one that it sees.
+    Same,
+    /// It was recreated under the same name.
+    Recreated,
+}
+
 /// The session of one container.
 #[derive(Debug)]
 struct ContainerSession {
@@ -90,22 +99,30 @@ impl SessionContainer {
         Some(SessionHeaders { token: token?, rid: session.rid_header.clone() })
     }
 
-    /// Takes in what a response says of its container's progress.
-    pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) {
-        let Some(text) = response.get(names::SESSION_TOKEN) else { return };
+    /// Takes in what a response says of its container's progress. Says whether the container is not the one
+    /// that the session has seen.
+    pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
+        let Some(text) = response.get(names::SESSION_TOKEN) else { return SessionNews::Same };
         let rid = ResponseHeaders::new(response).owner_id().unwrap_or_default();
         let containers = self.containers.load();
-        let known = containers.get(container).filter(|session| *session.rid == *rid);
+        let before = containers.get(container);
+        let known = before.filter(|session| *session.rid == *rid);
         // The usual case: nothing was written since, and nothing is parsed.
         if known.is_some_and(|session| session.has_seen(text)) {
-            return;
+            return SessionNews::Same;
         }
-        let Some(token) = ResponseHeaders::new(response).session_token() else { return };
+        let Some(token) = ResponseHeaders::new(response).session_token() else {
+            return SessionNews::Same;
+        };
         let session = match known {
             Some(session) => Arc::clone(session),
             None => self.begin(container, rid),
         };
         token.segments().for_each(|(range, progress)| session.advance(range, progress));
+        match (before, known) {
+            (Some(_), None) => SessionNews::Recreated,
+            (Some(_) | None, _) => SessionNews::Same,
+        }
     }
 
     /// Forgets a container: it was recreated, and what was seen of the old one is not in the new one.
@@ -276,8 +293,9 @@ mod tests {
     #[test]
     fn a_container_that_was_recreated_begins_anew() {
         let sessions = SessionContainer::default();
-        sessions.observe(&orders(), &response("0:-1#500", "old"));
-        sessions.observe(&orders(), &response("0:-1#1", "new"));
+        let old = sessions.observe(&orders(), &response("0:-1#500", "old"));
+        let new = sessions.observe(&orders(), &response("0:-1#1", "new"));
+        assert_eq!((old, new), (SessionNews::Same, SessionNews::Recreated));
         assert_eq!(token(&sessions).unwrap(), "0:-1#1");
         let carried = sessions.token_for(&orders(), None).unwrap();
         assert_eq!(carried.rid.unwrap(), "new");

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use sidereal_protocol::headers::ResponseHeaders;
+use sidereal_protocol::headers::ResponseAccounting;
 
 /// The position of an entry in a partition's log (LSN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,10 +40,10 @@ pub struct SessionState {
 impl SessionState {
     /// As a response tells it.
     #[must_use]
-    pub fn of(response: &ResponseHeaders<'_>) -> Self {
+    pub fn of(response: &ResponseAccounting<'_>) -> Self {
         Self {
-            lsn: response.lsn().map(LogSequenceNumber),
-            global_committed_lsn: response.global_committed_lsn().map(LogSequenceNumber),
+            lsn: response.lsn.map(LogSequenceNumber),
+            global_committed_lsn: response.global_committed_lsn.map(LogSequenceNumber),
         }
     }
 }

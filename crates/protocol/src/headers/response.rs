@@ -169,6 +169,29 @@ impl<'a> ResponseHeaders<'a> {
         })
     }
 
+    /// What is noted of every response, in one pass: a lookup by name hashes the name each time.
+    pub fn accounting(&self) -> ResponseAccounting<'a> {
+        let mut found = ResponseAccounting::default();
+        for (name, value) in self.0 {
+            // Names as `names.rs` has them; a test compares the two.
+            let text = || value.to_str().ok().map(str::trim);
+            match name.as_str() {
+                "x-ms-request-charge" => {
+                    let charge = text().and_then(|it| it.parse().ok());
+                    found.request_charge = charge.filter(|charge: &f64| charge.is_finite());
+                }
+                "x-ms-request-duration-ms" => found.request_duration = text().and_then(duration),
+                "lsn" => found.lsn = text().and_then(|it| it.parse().ok()),
+                "x-ms-global-committed-lsn" => {
+                    found.global_committed_lsn = text().and_then(|it| it.parse().ok());
+                }
+                "x-ms-documentdb-partitionkeyrangeid" => found.partition_key_range_id = text(),
+                _ => {}
+            }
+        }
+        found
+    }
+
     /// Any header as text.
     pub fn text(&self, name: &HeaderName) -> Option<&'a str> {
         self.0.get(name)?.to_str().ok()
@@ -179,14 +202,34 @@ impl<'a> ResponseHeaders<'a> {
     }
 
     fn milliseconds(&self, name: &HeaderName) -> Option<Duration> {
-        let milliseconds: f64 = self.parsed(name)?;
-        Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
+        duration(self.text(name)?.trim())
     }
 
     /// The service writes `True` and `true` by turns.
     fn flag(&self, name: &HeaderName) -> bool {
         self.text(name).is_some_and(|text| text.trim().eq_ignore_ascii_case("true"))
     }
+}
+
+/// A number of milliseconds.
+fn duration(text: &str) -> Option<Duration> {
+    let milliseconds: f64 = text.parse().ok()?;
+    Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
+}
+
+/// What is noted of every response.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ResponseAccounting<'a> {
+    /// See [`ResponseHeaders::request_charge`].
+    pub request_charge: Option<f64>,
+    /// See [`ResponseHeaders::request_duration`].
+    pub request_duration: Option<Duration>,
+    /// See [`ResponseHeaders::lsn`].
+    pub lsn: Option<i64>,
+    /// See [`ResponseHeaders::global_committed_lsn`].
+    pub global_committed_lsn: Option<i64>,
+    /// The id of the partition range, as it stands.
+    pub partition_key_range_id: Option<&'a str>,
 }
 
 #[cfg(test)]
@@ -230,6 +273,28 @@ mod tests {
         assert_eq!(response.session_token(), "0:-1#12".parse().ok());
         assert_eq!(response.partition_key_range_id(), Some(7.into()));
         assert_eq!(response.etag(), Etag::new("\"0-1\"").ok());
+    }
+
+    #[test]
+    fn one_pass_reads_what_the_single_headers_say() {
+        for charge in ["1.5", "NaN", "much"] {
+            let headers = headers(&[
+                (names::REQUEST_CHARGE, charge),
+                (names::REQUEST_DURATION_MS, "0.42"),
+                (names::LSN, "12"),
+                (names::GLOBAL_COMMITTED_LSN, "9"),
+                (names::PARTITION_KEY_RANGE_ID, "3"),
+                (names::ACTIVITY_ID, "id"),
+            ]);
+            let (view, found) =
+                (ResponseHeaders::new(&headers), ResponseHeaders::new(&headers).accounting());
+            assert_eq!(found.request_charge, view.request_charge());
+            assert_eq!(found.request_duration, view.request_duration());
+            assert!(found.request_duration.is_some());
+            assert_eq!((found.lsn, found.global_committed_lsn), (Some(12), Some(9)));
+            assert_eq!((view.lsn(), view.global_committed_lsn()), (Some(12), Some(9)));
+            assert_eq!(found.partition_key_range_id, Some("3"));
+        }
     }
 
     #[test]

@@ -278,9 +278,9 @@ async fn attempts(
     effect: FaultEffect,
     in_regions: &[&str],
 ) -> (Vec<String>, Duration) {
-    let mut options = CosmosClientOptions::default();
     // A hedge has budgets of its own: what is counted here is one leg.
-    options.availability = availability.with_hedging_enabled(false);
+    let availability = availability.with_hedging_enabled(false);
+    let mut options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
     options.regions.preferred_regions = Some(REGIONS.map(RegionName::from).to_vec());
     options.retry.disable_partition_level_failover = Some(true);
     let stack = Stack::with(AccountOptions::default(), options).await;
@@ -348,8 +348,8 @@ async fn the_back_off_is_that_of_the_settings() {
 #[tokio::test(start_paused = true)]
 async fn session_retries_end_with_their_budget() {
     for (count, expected) in [(0, 1), (1, 2), (2, 3)] {
-        let mut options = CosmosClientOptions::default();
-        options.availability = AvailabilityOptions::default().with_max_session_retry_count(count);
+        let availability = AvailabilityOptions::default().with_max_session_retry_count(count);
+        let mut options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
         options.regions.preferred_regions = Some(vec!["UK South".into(), "East US".into()]);
         let stack = Stack::with(AccountOptions::default(), options).await;
         let behind = FaultEffect::Answer { status: 404, sub_status: 1002, retry_after: None };
