@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::Ended;
-use crate::diagnostics::{DiagnosticsContext, DiagnosticsContextBuilder};
+use uuid::Uuid;
+
+use super::{Ended, Raced};
+use crate::diagnostics::{Decision, DiagnosticsContext, DiagnosticsContextBuilder};
 use crate::driver_core::DriverCore;
 use crate::options::OptionLayers;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
@@ -62,6 +64,36 @@ pub(super) fn diagnose(
         diagnostics.warn(known.chain([sentence]).collect());
     } else if let Some(warnings) = account.warnings() {
         diagnostics.warn(Arc::clone(warnings));
+    }
+}
+
+/// The span of an operation, where operations are traced and somebody listens at the level of details.
+pub(super) fn span(
+    core: &DriverCore,
+    operation: &CosmosOperation,
+    activity_id: Uuid,
+) -> Option<tracing::Span> {
+    let is_wanted = core.thresholds.is_traced && tracing::enabled!(tracing::Level::DEBUG);
+    is_wanted.then(|| {
+        tracing::debug_span!(
+            "cosmos_operation",
+            operation = operation.operation_type().as_str(),
+            container = operation.encoded().container.as_deref(),
+            activity_id = %activity_id,
+        )
+    })
+}
+
+/// One event for each attempt that did not end its operation, or ended it badly.
+pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced, decision: Decision) {
+    if core.thresholds.is_traced {
+        tracing::debug!(
+            region = raced.endpoint.region.as_ref().map(tracing::field::display),
+            status = %raced.result.outcome.status(),
+            decision = decision.as_str(),
+            reason = decision.reason(),
+            "attempt failed"
+        );
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use super::observation::{diagnose, trace};
+use tracing::Instrument as _;
+use uuid::Uuid;
+
+use super::observation::{diagnose, span, trace, trace_failed_attempt};
 use super::{
     AttemptTerms, Ended, OperationRetryState, Run, build_transport_request, conclude, earlier,
 };
@@ -20,14 +23,27 @@ pub(crate) struct OperationPipeline<'a> {
     pub(crate) options: &'a OperationOptions<'a>,
 }
 
-/// Runs an operation to its end.
+/// Runs an operation to its end, in a span of its own where somebody listens.
 pub(crate) async fn execute_operation_pipeline(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,
 ) -> Result<CosmosResponse, Error> {
-    let started = Clock::now();
     let method = &pipeline.options.method_options;
     let activity_id = method.activity_id.unwrap_or_else(|| pipeline.core.clock().new_id());
+    match span(pipeline.core, operation, activity_id) {
+        None => execute(operation, pipeline, activity_id).await,
+        // On the heap: few operations are traced, and all of them would be larger by it.
+        Some(span) => Box::pin(execute(operation, pipeline, activity_id)).instrument(span).await,
+    }
+}
+
+async fn execute(
+    operation: &CosmosOperation,
+    pipeline: &OperationPipeline<'_>,
+    activity_id: Uuid,
+) -> Result<CosmosResponse, Error> {
+    let started = Clock::now();
+    let method = &pipeline.options.method_options;
     let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
     // Called in each branch, not before: a future that is moved is copied whole.
     let ended = match method.cancellation {
@@ -89,6 +105,7 @@ async fn run(
         }
         let verdict = run.settle(&raced, &routed, &mut state).await;
         diagnostics.decided(&raced.endpoint.endpoint, verdict.decision);
+        trace_failed_attempt(core, &raced, verdict.decision);
         terms.execution_context = match verdict.decision {
             Decision::Finish { .. } => return conclude(operation, raced.result.outcome, &state),
             Decision::RetryHere { .. } => ExecutionContext::Retry,

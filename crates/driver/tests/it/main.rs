@@ -8,6 +8,7 @@
     reason = "a test may read a clock, and lock what it shares"
 )]
 
+mod availability;
 #[cfg(feature = "fault_injection")]
 mod fault_injection;
 mod operations;
