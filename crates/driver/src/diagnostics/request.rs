@@ -174,6 +174,12 @@ impl RequestDiagnostics {
         self.events.iter().rfind(ended).map(|event| event.at)
     }
 
+    /// When it ended, once it has.
+    #[must_use]
+    pub fn ended(&self) -> Option<Instant> {
+        self.elapsed().map(|elapsed| self.started + elapsed)
+    }
+
     /// The time between events of a kind and whatever followed them.
     fn time_after(&self, kind: RequestEventKind) -> Duration {
         let neighbours = self.events.iter().zip(self.events.iter().skip(1));

@@ -96,6 +96,7 @@ impl Run<'_> {
         let snapshot = self.core.locations.snapshot();
         let account = &snapshot.account;
         terms.is_multi_write = account.is_multi_write();
+        terms.is_hedging_suppressed = account.is_hedging_disabled();
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
         terms.session = self.session_headers(read, partition.map(|it| &**it));
@@ -186,9 +187,9 @@ impl Run<'_> {
 
     /// How slow an attempt is before it is hedged, if it may be.
     pub(super) fn hedging_threshold(&self, now: Instant) -> Duration {
-        let snapshot = self.core.locations.snapshot();
-        let account = &snapshot.account;
         let is_healthy = |slot: usize| {
+            let snapshot = self.core.locations.snapshot();
+            let account = &snapshot.account;
             let mut endpoints = account.read_endpoints().iter();
             endpoints.any(|it| it.slot == slot && account.is_available(&it.endpoint, false, now))
         };
@@ -198,10 +199,9 @@ impl Run<'_> {
     }
 
     fn may_hedge(&self, terms: &AttemptTerms<'_>) -> bool {
-        let snapshot = self.core.locations.snapshot();
         let hedging = HedgingTerms {
             is_enabled: self.availability.hedging_enabled() && !self.is_about_account(),
-            is_disabled_by_account: snapshot.account.is_hedging_disabled(),
+            is_disabled_by_account: terms.is_hedging_suppressed,
             is_multi_write: terms.is_multi_write,
             is_conditional: self.operation.precondition().is_some()
                 || terms.write.if_match_etag().is_some(),

@@ -55,7 +55,12 @@ async fn execute(
             () = cancellation.cancelled() => Ended::Failed(cancelled(), None),
         },
     };
-    let now = Clock::now();
+    // An operation that was answered at once ended with its only attempt: the clock is read once for both.
+    let only = match (&ended, diagnostics.attempts()) {
+        (Ended::Answered(_), [only]) => only.ended(),
+        (Ended::Answered(_) | Ended::Failed(..), _) => None,
+    };
+    let now = only.unwrap_or_else(Clock::now);
     diagnose(pipeline.core, operation, &ended, &mut diagnostics, now);
     let outcome = finish(ended, operation, diagnostics, now);
     trace(pipeline.core, operation, &outcome);
@@ -80,6 +85,7 @@ async fn run(
         execution_context: ExecutionContext::Initial,
         deadline,
         is_multi_write: false,
+        is_hedging_suppressed: false,
         strategy: None,
         session: None,
         partition_range: None,

@@ -42,6 +42,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
+    /// Whether the account wants no hedges.
+    pub(crate) is_hedging_suppressed: bool,
     /// How reads get their consistency.
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
     /// What the driver's own session has seen, where the request is to carry it.
@@ -279,6 +281,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: Some(now + Duration::from_secs(1)),
             is_multi_write: false,
+            is_hedging_suppressed: false,
             strategy: layers.request(call).read_consistency_strategy(),
             session: None,
             partition_range: None,
@@ -369,6 +372,7 @@ mod tests {
             execution_context: ExecutionContext::Initial,
             deadline: None,
             is_multi_write: false,
+            is_hedging_suppressed: false,
             strategy: None,
             session: None,
             partition_range: None,
@@ -424,6 +428,7 @@ mod tests {
                 execution_context: ExecutionContext::Initial,
                 deadline: None,
                 is_multi_write,
+                is_hedging_suppressed: false,
                 strategy: None,
                 session: None,
                 partition_range: None,

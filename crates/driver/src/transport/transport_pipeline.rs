@@ -95,7 +95,8 @@ impl TransportPipeline {
             ));
             attempt.partition_range.clone_from(&request.partition_range);
             let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
-            let now = Clock::now();
+            // As it was recorded: the clock is read once for both.
+            let now = attempt.ended().unwrap_or_else(Clock::now);
             if let TransportOutcome::Success(_) = outcome {
                 attempt.decision = Some(ANSWERED);
                 return TransportResult {
