@@ -14,6 +14,8 @@
 //! - `fault_injection`: faults on command between sharding and the HTTP client.
 //! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
 //!   in it.
+//! - `otel`: metrics of operations and connections, through a meter provider of OpenTelemetry that the runtime
+//!   is given.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -52,6 +54,8 @@ mod session;
     allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")
 )]
 pub mod system;
+#[cfg(feature = "otel")]
+mod telemetry;
 #[cfg_attr(
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")

@@ -11,6 +11,8 @@ use crate::options::{
     EnvironmentError, InvalidConfiguration, OptionLayers, validate,
 };
 use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
+#[cfg(feature = "otel")]
+use crate::telemetry::Metrics;
 use crate::transport::{
     AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
     PoolContext, ShardingConfig,
@@ -31,6 +33,8 @@ pub struct CosmosDriverRuntime {
     monitor: CpuMemoryMonitor,
     clock: Clock,
     tasks: BackgroundTaskManager,
+    #[cfg(feature = "otel")]
+    metrics: Option<Metrics>,
 }
 
 /// Connections for data and for metadata, with the timeout of a request of each.
@@ -106,6 +110,8 @@ pub struct CosmosDriverRuntimeBuilder {
     factory: Option<Arc<dyn HttpClientFactory>>,
     extra_roots: Vec<CertificateDer<'static>>,
     clock: Clock,
+    #[cfg(feature = "otel")]
+    meter: Option<opentelemetry::metrics::Meter>,
 }
 
 impl CosmosDriverRuntimeBuilder {
@@ -144,6 +150,17 @@ impl CosmosDriverRuntimeBuilder {
         self
     }
 
+    /// Where metrics of operations and connections go, such as `&opentelemetry::global::meter_provider()`.
+    ///
+    /// Give runtimes that share a provider endpoints of their own: connections are counted by endpoint, and of two
+    /// counts of one endpoint a provider keeps the last.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn meter_provider(mut self, provider: &dyn opentelemetry::metrics::MeterProvider) -> Self {
+        self.meter = Some(provider.meter_with_scope(Metrics::scope()));
+        self
+    }
+
     /// Makes the runtime on the tokio runtime that runs now.
     ///
     /// # Errors
@@ -174,6 +191,10 @@ impl CosmosDriverRuntimeBuilder {
             monitor: &monitor,
         };
         let planes = builder.planes(&layers).map_err(RuntimeError::Proxy)?;
+        #[cfg(feature = "otel")]
+        let metrics = self.meter.as_ref().map(Metrics::new);
+        #[cfg(feature = "otel")]
+        metrics.iter().for_each(|metrics| metrics.count_shards(&planes));
         Ok(Arc::new(CosmosDriverRuntime {
             environment,
             options,
@@ -183,6 +204,8 @@ impl CosmosDriverRuntimeBuilder {
             monitor,
             clock: self.clock,
             tasks,
+            #[cfg(feature = "otel")]
+            metrics,
         }))
     }
 }
@@ -261,7 +284,22 @@ impl CosmosDriverRuntime {
             tasks,
             monitor: &self.monitor,
         };
-        builder.planes(layers)
+        let planes = builder.planes(layers)?;
+        #[cfg(feature = "otel")]
+        self.metrics.iter().for_each(|metrics| metrics.count_shards(&planes));
+        Ok(planes)
+    }
+
+    /// Measures an operation that has ended, if somebody asked for metrics.
+    #[cfg(feature = "otel")]
+    pub(crate) fn measure(
+        &self,
+        operation: &crate::CosmosOperation,
+        outcome: &Result<crate::CosmosResponse, crate::Error>,
+    ) {
+        if let Some(metrics) = &self.metrics {
+            metrics.ended(operation, outcome);
+        }
     }
 }
 

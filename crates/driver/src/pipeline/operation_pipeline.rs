@@ -64,6 +64,8 @@ async fn execute(
     diagnose(pipeline.core, operation, &ended, &mut diagnostics, now);
     let outcome = finish(ended, operation, diagnostics, now);
     trace(pipeline.core, operation, &outcome);
+    #[cfg(feature = "otel")]
+    pipeline.core.runtime.measure(operation, &outcome);
     outcome
 }
 

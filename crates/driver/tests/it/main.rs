@@ -14,6 +14,8 @@ mod fault_injection;
 mod operations;
 mod options_environment;
 mod options_resolution;
+#[cfg(feature = "otel")]
+mod otel;
 mod simulated;
 mod specifications;
 mod stream_reservation_model;
