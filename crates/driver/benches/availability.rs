@@ -79,8 +79,8 @@ async fn region_slow() {
     };
     let slow = FaultEffect::DelayBefore { wait: SLOW_BY };
     let rule = FaultRule { condition, ..FaultRule::new(slow) };
-    store.emulator.account().add_fault(rule).unwrap();
     store.emulator.account().reset_counters();
+    store.emulator.account().add_fault(rule).unwrap();
     let (mut reads, mut hedged) = (0, 0);
     // Until hardly any read is slow: every partition has moved, or the region is avoided.
     let began = Instant::now();

@@ -7,14 +7,19 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use smallvec::SmallVec;
+
 use crate::routing::MAX_ENDPOINT_SLOTS;
 
-/// The window is a minute, in quarters: the oldest one is forgotten at a time.
-const QUARTERS: usize = 4;
-const QUARTER: Duration = Duration::from_secs(15);
+/// The window is a minute, in parts: the oldest one is forgotten at a time.
+const PARTS: usize = 12;
+const PART: Duration = Duration::from_secs(5);
 
 /// Fewer samples than this say nothing of a 99th percentile.
 const MIN_SAMPLES: u64 = 100;
+
+/// Fewer samples than this say nothing of a part.
+const MIN_SAMPLES_OF_PART: u64 = 20;
 
 /// Four buckets for each power of two microseconds, up to two minutes.
 const BUCKETS: usize = 4 * 27;
@@ -60,7 +65,7 @@ impl LatencyTracker {
     pub(crate) fn record(&self, class: LatencyClass, slot: usize, took: Duration, now: Instant) {
         if let Some(region) = self.classes[class as usize].regions.get(slot) {
             let histogram = region.get_or_init(Box::default);
-            histogram.record(took, number_of(now, self.origin, QUARTER));
+            histogram.record(took, number_of(now, self.origin, PART));
         }
     }
 
@@ -80,8 +85,8 @@ impl LatencyTracker {
         let micros = match (kept >> 32) as u32 == second {
             true => kept as u32,
             false => {
-                let quarter = number_of(now, self.origin, QUARTER);
-                let micros = class.fastest(quarter, is_healthy);
+                let part = number_of(now, self.origin, PART);
+                let micros = class.fastest(part, is_healthy);
                 class.kept.store(u64::from(second) << 32 | u64::from(micros), Ordering::Relaxed);
                 micros
             }
@@ -98,46 +103,46 @@ fn number_of(now: Instant, origin: Instant, interval: Duration) -> u32 {
 }
 
 impl ClassLatencies {
-    fn fastest(&self, quarter: u32, is_healthy: impl Fn(usize) -> bool) -> u32 {
+    fn fastest(&self, part: u32, is_healthy: impl Fn(usize) -> bool) -> u32 {
         let known =
             self.regions.iter().enumerate().filter_map(|(slot, it)| Some((slot, it.get()?)));
         let healthy = known.filter(|(slot, _)| is_healthy(*slot));
-        healthy.filter_map(|(_, histogram)| histogram.percentile(quarter)).min().unwrap_or(0)
+        healthy.filter_map(|(_, histogram)| histogram.percentile(part)).min().unwrap_or(0)
     }
 }
 
 #[derive(Debug)]
 struct Histogram {
-    quarters: [QuarterHistogram; QUARTERS],
+    parts: [PartHistogram; PARTS],
 }
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self { quarters: std::array::from_fn(|_| QuarterHistogram::new()) }
+        Self { parts: std::array::from_fn(|_| PartHistogram::new()) }
     }
 }
 
 #[derive(Debug)]
-struct QuarterHistogram {
-    /// Which quarter it is about.
+struct PartHistogram {
+    /// Which part of time it is about.
     number: AtomicU32,
     buckets: [AtomicU32; BUCKETS],
 }
 
-impl QuarterHistogram {
+impl PartHistogram {
     fn new() -> Self {
         Self { number: AtomicU32::new(0), buckets: [const { AtomicU32::new(0) }; BUCKETS] }
     }
 
-    /// Makes it about a quarter, empty, unless it is already.
-    fn turn_to(&self, quarter: u32) {
+    /// Makes it about a part of time, empty, unless it is already.
+    fn turn_to(&self, part: u32) {
         let number = self.number.load(Ordering::Relaxed);
-        if number == quarter {
+        if number == part {
             return;
         }
         // One thread empties it. What others add meanwhile may be lost: a few samples of a statistic.
         let turned =
-            self.number.compare_exchange(number, quarter, Ordering::Relaxed, Ordering::Relaxed);
+            self.number.compare_exchange(number, part, Ordering::Relaxed, Ordering::Relaxed);
         if turned.is_ok() {
             self.buckets.iter().for_each(|bucket| bucket.store(0, Ordering::Relaxed));
         }
@@ -145,39 +150,53 @@ impl QuarterHistogram {
 }
 
 impl Histogram {
-    fn record(&self, took: Duration, quarter: u32) {
-        let part = &self.quarters[quarter as usize % QUARTERS];
-        part.turn_to(quarter);
-        part.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
+    fn record(&self, took: Duration, part: u32) {
+        let histogram = &self.parts[part as usize % PARTS];
+        histogram.turn_to(part);
+        histogram.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
     }
 
-    /// The 99th percentile of the last minute in microseconds, if there are enough samples.
-    fn percentile(&self, quarter: u32) -> Option<u32> {
-        let oldest = quarter.saturating_sub(QUARTERS as u32 - 1);
-        let recent = self.quarters.iter().filter(|it| {
+    /// The 99th percentile of the last minute in microseconds, if there are enough samples: of its best part.
+    ///
+    /// A region that turns slow would otherwise raise the threshold by itself within a second, and be hedged no
+    /// more. This way it is measured by what it could do before, for as long as it takes to leave it; one that
+    /// stays slow is the new normal after a minute.
+    fn percentile(&self, part: u32) -> Option<u32> {
+        let oldest = part.saturating_sub(PARTS as u32 - 1);
+        let is_recent = |it: &&PartHistogram| {
             let number = it.number.load(Ordering::Relaxed);
-            number >= oldest && number <= quarter
-        });
-        let recent: smallvec::SmallVec<[&QuarterHistogram; QUARTERS]> = recent.collect();
-        let count = |bucket: usize| {
-            recent
-                .iter()
-                .map(|it| u64::from(it.buckets[bucket].load(Ordering::Relaxed)))
-                .sum::<u64>()
+            number >= oldest && number <= part
         };
-        let total: u64 = (0..BUCKETS).map(count).sum();
+        let recent: SmallVec<[&PartHistogram; PARTS]> =
+            self.parts.iter().filter(is_recent).collect();
+        let total = count(&recent);
         if total < MIN_SAMPLES {
             return None;
         }
-        let mut above = total / 100;
-        for bucket in (0..BUCKETS).rev() {
-            match above.checked_sub(count(bucket)) {
-                Some(left) => above = left,
-                None => return Some(upper_bound(bucket)),
-            }
-        }
-        Some(upper_bound(0))
+        let best = recent.chunks(1).filter(|one| count(one) >= MIN_SAMPLES_OF_PART).map(percentile);
+        // Without a part that tells anything, all of them together do.
+        Some(best.min().unwrap_or_else(|| percentile(&recent)))
     }
+}
+
+fn count(parts: &[&PartHistogram]) -> u64 {
+    (0..BUCKETS).map(|bucket| samples(parts, bucket)).sum()
+}
+
+fn samples(parts: &[&PartHistogram], bucket: usize) -> u64 {
+    parts.iter().map(|it| u64::from(it.buckets[bucket].load(Ordering::Relaxed))).sum()
+}
+
+/// The 99th percentile of the samples of some parts.
+fn percentile(parts: &[&PartHistogram]) -> u32 {
+    let mut above = count(parts) / 100;
+    for bucket in (0..BUCKETS).rev() {
+        match above.checked_sub(samples(parts, bucket)) {
+            Some(left) => above = left,
+            None => return upper_bound(bucket),
+        }
+    }
+    upper_bound(0)
 }
 
 /// The bucket of a latency: by its power of two, and the two bits below the highest.
@@ -211,7 +230,7 @@ mod tests {
         tracker
     }
 
-    fn percentile(tracker: &LatencyTracker, now: Instant) -> Option<Duration> {
+    fn of_minute(tracker: &LatencyTracker, now: Instant) -> Option<Duration> {
         tracker.percentile(LatencyClass::Point, now, |_| true)
     }
 
@@ -219,10 +238,10 @@ mod tests {
     fn a_percentile_needs_a_hundred_samples_within_a_minute() {
         let origin = Instant::now();
         let few = tracker_with(origin, 1, &[(99, MILLISECOND)]);
-        assert_eq!(percentile(&few, origin), None);
+        assert_eq!(of_minute(&few, origin), None);
         let enough = tracker_with(origin, 1, &[(100, MILLISECOND)]);
-        assert!(percentile(&enough, origin + Duration::from_secs(44)).is_some());
-        assert_eq!(percentile(&enough, origin + Duration::from_secs(61)), None);
+        assert!(of_minute(&enough, origin + Duration::from_secs(54)).is_some());
+        assert_eq!(of_minute(&enough, origin + Duration::from_secs(61)), None);
     }
 
     #[test]
@@ -230,9 +249,27 @@ mod tests {
         let origin = Instant::now();
         let slow = Duration::from_secs(3);
         let one = tracker_with(origin, 1, &[(990, 10 * MILLISECOND), (10, slow)]);
-        assert!(percentile(&one, origin).unwrap() < 13 * MILLISECOND);
+        assert!(of_minute(&one, origin).unwrap() < 13 * MILLISECOND);
         let two = tracker_with(origin, 1, &[(980, 10 * MILLISECOND), (20, slow)]);
-        assert!(percentile(&two, origin).unwrap() >= slow);
+        assert!(of_minute(&two, origin).unwrap() >= slow);
+    }
+
+    /// A region that turned slow raised the threshold by itself, and was hedged no more after a second.
+    #[test]
+    fn a_region_that_turns_slow_is_measured_by_what_it_could_do_a_minute_before() {
+        let origin = Instant::now();
+        let tracker = tracker_with(origin, 1, &[(1_000, 5 * MILLISECOND)]);
+        let slow_from = |seconds| {
+            let now = origin + Duration::from_secs(seconds);
+            for _ in 0..1_000 {
+                tracker.record(LatencyClass::Point, 1, Duration::from_millis(500), now);
+            }
+            of_minute(&tracker, now).unwrap()
+        };
+        for seconds in [5, 6, 20, 40, 55] {
+            assert!(slow_from(seconds) < 7 * MILLISECOND, "after {seconds} s");
+        }
+        assert!(slow_from(61) >= Duration::from_millis(500), "the new normal");
     }
 
     #[test]
@@ -242,7 +279,7 @@ mod tests {
         for _ in 0..200 {
             tracker.record(LatencyClass::Point, 2, 80 * MILLISECOND, origin);
         }
-        assert!(percentile(&tracker, origin).unwrap() < 7 * MILLISECOND);
+        assert!(of_minute(&tracker, origin).unwrap() < 7 * MILLISECOND);
         let later = origin + Duration::from_secs(2);
         let without_it = tracker.percentile(LatencyClass::Point, later, |slot| slot != 1);
         assert!(without_it.unwrap() >= 80 * MILLISECOND);
@@ -253,12 +290,12 @@ mod tests {
     fn the_percentile_is_computed_once_a_second() {
         let origin = Instant::now();
         let tracker = tracker_with(origin, 1, &[(100, MILLISECOND)]);
-        let before = percentile(&tracker, origin);
+        let before = of_minute(&tracker, origin);
         for _ in 0..1_000 {
             tracker.record(LatencyClass::Point, 1, Duration::from_secs(1), origin);
         }
-        assert_eq!(percentile(&tracker, origin), before);
-        assert_ne!(percentile(&tracker, origin + Duration::from_secs(1)), before);
+        assert_eq!(of_minute(&tracker, origin), before);
+        assert_ne!(of_minute(&tracker, origin + Duration::from_secs(1)), before);
     }
 
     proptest! {
