@@ -8,7 +8,7 @@ use crate::CosmosOptions;
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account))]
 pub struct RegionOptions {
-    /// The region the application runs in; the others are then preferred by distance.
+    /// The region the application runs in: it comes first, and the others as the account lists them.
     #[option(env = "AZURE_COSMOS_APPLICATION_REGION")]
     pub application_region: Option<RegionName>,
 
