@@ -168,9 +168,10 @@ async fn a_task_accepted_during_a_shutdown_is_waited_for() {
             (accepted, ran)
         });
         assert_eq!(manager.shutdown(TIMEOUT).await, ShutdownOutcome::AllEnded);
-        assert_eq!(manager.running(), 0);
         let (accepted, mut ran) = racing.await.unwrap();
         assert_eq!(ran.try_recv().is_ok(), accepted);
+        // After the race: a task that is refused is counted for the moment in which that is found out.
+        assert_eq!(manager.running(), 0);
     }
 }
 
