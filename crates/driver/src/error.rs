@@ -48,6 +48,10 @@ pub enum ErrorKind {
     Cancelled,
     /// No response came, or the service failed. A write may have been applied.
     Unavailable,
+    /// The response is not what such an operation is answered with: another type, or none.
+    InvalidResponse,
+    /// A bound that the caller set, or that keeps it safe, was met: raise it or ask for less.
+    LimitExceeded,
 }
 
 impl ErrorKind {

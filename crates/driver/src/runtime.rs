@@ -29,6 +29,7 @@ pub struct CosmosDriverRuntime {
     options: Arc<CosmosRuntimeOptions>,
     factory: Arc<dyn HttpClientFactory>,
     extra_roots: Vec<CertificateDer<'static>>,
+    loopback_roots: Vec<CertificateDer<'static>>,
     planes: Planes,
     monitor: CpuMemoryMonitor,
     clock: Clock,
@@ -109,6 +110,7 @@ pub struct CosmosDriverRuntimeBuilder {
     environment: Option<CosmosEnvironmentOptions>,
     factory: Option<Arc<dyn HttpClientFactory>>,
     extra_roots: Vec<CertificateDer<'static>>,
+    loopback_roots: Vec<CertificateDer<'static>>,
     clock: Clock,
     #[cfg(feature = "otel")]
     meter: Option<opentelemetry::metrics::Meter>,
@@ -140,6 +142,13 @@ impl CosmosDriverRuntimeBuilder {
     #[must_use]
     pub fn trust_root(mut self, root: CertificateDer<'static>) -> Self {
         self.extra_roots.push(root);
+        self
+    }
+
+    /// A root that is trusted beside the platform's for endpoints of this machine alone.
+    #[must_use]
+    pub fn trust_root_on_loopback(mut self, root: CertificateDer<'static>) -> Self {
+        self.loopback_roots.push(root);
         self
     }
 
@@ -187,6 +196,7 @@ impl CosmosDriverRuntimeBuilder {
         let builder = PlaneBuilder {
             factory: &factory,
             extra_roots: &self.extra_roots,
+            loopback_roots: &self.loopback_roots,
             tasks: &tasks,
             monitor: &monitor,
         };
@@ -200,6 +210,7 @@ impl CosmosDriverRuntimeBuilder {
             options,
             factory,
             extra_roots: self.extra_roots,
+            loopback_roots: self.loopback_roots,
             planes,
             monitor,
             clock: self.clock,
@@ -281,6 +292,7 @@ impl CosmosDriverRuntime {
         let builder = PlaneBuilder {
             factory: &self.factory,
             extra_roots: &self.extra_roots,
+            loopback_roots: &self.loopback_roots,
             tasks,
             monitor: &self.monitor,
         };
@@ -307,6 +319,7 @@ impl CosmosDriverRuntime {
 struct PlaneBuilder<'a> {
     factory: &'a Arc<dyn HttpClientFactory>,
     extra_roots: &'a [CertificateDer<'static>],
+    loopback_roots: &'a [CertificateDer<'static>],
     tasks: &'a BackgroundTaskManager,
     monitor: &'a CpuMemoryMonitor,
 }
@@ -321,6 +334,7 @@ impl PlaneBuilder<'_> {
 
     fn plane(&self, mut client_config: HttpClientConfig, layers: &OptionLayers) -> Plane {
         client_config.extra_roots = self.extra_roots.to_vec();
+        client_config.loopback_roots = self.loopback_roots.to_vec();
         let request_timeout = client_config.request_timeout;
         let transport = AdaptiveTransport::new(PoolContext {
             factory: Arc::clone(self.factory),

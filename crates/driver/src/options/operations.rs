@@ -1,6 +1,6 @@
 //! The options of each call: what belongs to the call, and the operation layer of the groups.
 
-use sidereal_protocol::ThroughputProperties;
+use sidereal_protocol::{Etag, ThroughputProperties};
 
 use super::{AvailabilityOptions, ClientMethodOptions, ItemWriteOptions, RequestOptions};
 
@@ -15,6 +15,8 @@ pub struct ItemOptions<'a> {
     pub availability: AvailabilityOptions,
     /// What only a write can ask for.
     pub write: ItemWriteOptions,
+    /// A read brings the item only if it no longer has this etag; it is answered with 304 otherwise. For reads.
+    pub if_none_match_etag: Option<Etag>,
 }
 
 /// Options of one query.

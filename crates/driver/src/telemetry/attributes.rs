@@ -129,6 +129,8 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::DeadlineExceeded => "deadline_exceeded",
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::Unavailable => "unavailable",
+        ErrorKind::InvalidResponse => "invalid_response",
+        ErrorKind::LimitExceeded => "limit_exceeded",
     }
 }
 

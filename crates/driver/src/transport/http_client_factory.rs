@@ -49,6 +49,8 @@ pub struct HttpClientConfig {
     pub accept_invalid_certs: bool,
     /// Roots that are trusted beside the platform's.
     pub extra_roots: Vec<CertificateDer<'static>>,
+    /// Roots that are trusted beside the platform's for endpoints of this machine, such as an emulator's.
+    pub loopback_roots: Vec<CertificateDer<'static>>,
     /// Which versions of HTTP a connection may speak.
     pub versions: HttpVersions,
     /// The most streams that are opened before the peer has said how many it allows.
@@ -99,6 +101,7 @@ impl HttpClientConfig {
             local_address: client.local_address(),
             accept_invalid_certs: client.accept_invalid_certs(),
             extra_roots: Vec::new(),
+            loopback_roots: Vec::new(),
             versions: match client.is_http2_allowed() {
                 true => HttpVersions::Negotiate,
                 false => HttpVersions::Http1Only,
@@ -134,6 +137,13 @@ impl HttpClientConfig {
         let is_named =
             || self.emulator_hosts.iter().any(|host| host.eq_ignore_ascii_case(endpoint.host()));
         self.accept_invalid_certs && (endpoint.is_loopback() || is_named())
+    }
+
+    /// The roots that are trusted beside the platform's for an endpoint.
+    #[must_use]
+    pub fn roots_for(&self, endpoint: &Endpoint) -> Vec<CertificateDer<'static>> {
+        let local: &[_] = if endpoint.is_loopback() { &self.loopback_roots } else { &[] };
+        [&self.extra_roots, local].concat()
     }
 
     /// Starts the task of a connection, in the hands of the driver's owner where there is one. After its

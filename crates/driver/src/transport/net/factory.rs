@@ -25,16 +25,21 @@ pub struct NetHttpClientFactory {
 #[derive(Clone)]
 struct SharedTls {
     accept_invalid_certs: bool,
-    extra_roots: Vec<CertificateDer<'static>>,
+    roots: Vec<CertificateDer<'static>>,
     versions: HttpVersions,
     made: Result<Arc<rustls::ClientConfig>, HttpError>,
 }
 
 impl SharedTls {
-    fn is_for(&self, config: &HttpClientConfig, accept_invalid_certs: bool) -> bool {
+    fn is_for(
+        &self,
+        config: &HttpClientConfig,
+        roots: &[CertificateDer<'static>],
+        accept_invalid_certs: bool,
+    ) -> bool {
         self.accept_invalid_certs == accept_invalid_certs
             && self.versions == config.versions
-            && self.extra_roots == config.extra_roots
+            && self.roots == roots
     }
 }
 
@@ -51,7 +56,9 @@ impl NetHttpClientFactory {
         config: &HttpClientConfig,
     ) -> Result<Arc<rustls::ClientConfig>, HttpError> {
         let accepts_any = config.accepts_any_certificate_of(endpoint);
-        if let Some(shared) = self.tls.load().iter().find(|it| it.is_for(config, accepts_any)) {
+        let roots = config.roots_for(endpoint);
+        let is_this = |it: &&SharedTls| it.is_for(config, &roots, accepts_any);
+        if let Some(shared) = self.tls.load().iter().find(is_this) {
             return shared.made.clone();
         }
         // Here, and so once for each such configuration and not for each connection.
@@ -63,13 +70,13 @@ impl NetHttpClientFactory {
         }
         // Outside `rcu`, whose closure may run several times: reading the roots is slow. Two threads may
         // both make one; the list keeps the first.
-        let made = tls::client_config(config, accepts_any);
+        let made = tls::client_config(config.versions, &roots, accepts_any);
         self.tls.rcu(|all| {
             let mut all = Vec::clone(all);
-            if !all.iter().any(|shared| shared.is_for(config, accepts_any)) {
+            if !all.iter().any(|shared| shared.is_for(config, &roots, accepts_any)) {
                 all.push(SharedTls {
                     accept_invalid_certs: accepts_any,
-                    extra_roots: config.extra_roots.clone(),
+                    roots: roots.clone(),
                     versions: config.versions,
                     made: made.clone(),
                 });

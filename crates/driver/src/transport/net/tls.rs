@@ -7,9 +7,7 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::transport::{
-    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus,
-};
+use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
@@ -23,12 +21,13 @@ static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(||
     found.certs
 });
 
-/// The settings of TLS that a client's configuration asks for.
+/// The settings of TLS for some versions of HTTP, with roots that are trusted beside the platform's.
 ///
 /// The provider of cryptography is passed, never taken from the process: another crate may have
 /// installed one of its own.
 pub(super) fn client_config(
-    config: &HttpClientConfig,
+    versions: HttpVersions,
+    roots: &[CertificateDer<'static>],
     accepts_any: bool,
 ) -> Result<Arc<ClientConfig>, HttpError> {
     let provider = Arc::new(ring::default_provider());
@@ -40,9 +39,9 @@ pub(super) fn client_config(
             .dangerous()
             .with_custom_certificate_verifier(Arc::new(AcceptAny(provider)))
             .with_no_client_auth(),
-        false => builder.with_root_certificates(roots(config)?).with_no_client_auth(),
+        false => builder.with_root_certificates(root_store(roots)?).with_no_client_auth(),
     };
-    tls.alpn_protocols = match config.versions {
+    tls.alpn_protocols = match versions {
         HttpVersions::Negotiate => vec![HTTP2.to_vec(), HTTP1.to_vec()],
         HttpVersions::Http1Only => vec![HTTP1.to_vec()],
         // Prior knowledge does not exempt TLS from ALPN (RFC 9113, section 3.2).
@@ -51,11 +50,11 @@ pub(super) fn client_config(
     Ok(Arc::new(tls))
 }
 
-fn roots(config: &HttpClientConfig) -> Result<RootCertStore, HttpError> {
+fn root_store(extra: &[CertificateDer<'static>]) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
     // The platform's store may hold roots that rustls cannot parse; one of them must not disable the rest.
     roots.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
-    for root in &config.extra_roots {
+    for root in extra {
         let refused =
             |error| failed("a root that was given cannot be read".to_owned()).caused_by(error);
         roots.add(root.clone()).map_err::<HttpError, _>(refused)?;

@@ -1,0 +1,145 @@
+//! What a client is made with.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject;
+use sidereal_driver::options::CosmosClientOptions;
+use sidereal_driver::transport::Endpoint;
+use sidereal_driver::{CosmosDriver, CosmosDriverRuntime};
+
+use super::CosmosClient;
+use super::cosmos_client::configuration;
+use crate::{CosmosCredential, Error, Result};
+
+/// What a client is made with: see [`CosmosClient::builder`].
+///
+/// ```no_run
+/// use sidereal::driver::CosmosDriverRuntime;
+/// use sidereal::prelude::*;
+///
+/// # async fn connect(key: CosmosCredential) -> Result<(), Box<dyn std::error::Error>> {
+/// // Clients of several accounts share connections and defaults.
+/// let runtime = CosmosDriverRuntime::builder().build()?;
+/// let client = CosmosClient::builder("https://contoso.documents.azure.com/", key)
+///     .runtime(runtime)
+///     .build()?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+#[must_use]
+pub struct CosmosClientBuilder {
+    endpoint: String,
+    credential: CosmosCredential,
+    options: CosmosClientOptions,
+    runtime: Option<Arc<CosmosDriverRuntime>>,
+    roots: Vec<CertificateDer<'static>>,
+    loopback_roots: Vec<CertificateDer<'static>>,
+}
+
+impl CosmosClientBuilder {
+    pub(super) fn new(endpoint: String, credential: CosmosCredential) -> Self {
+        Self {
+            endpoint,
+            credential,
+            options: CosmosClientOptions::default(),
+            runtime: None,
+            roots: Vec::new(),
+            loopback_roots: Vec::new(),
+        }
+    }
+
+    /// The settings of this client.
+    pub fn options(mut self, options: CosmosClientOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// A runtime that is shared with other clients, instead of one of its own: connections, background tasks,
+    /// defaults.
+    pub fn runtime(mut self, runtime: Arc<CosmosDriverRuntime>) -> Self {
+        self.runtime = Some(runtime);
+        self
+    }
+
+    /// Trusts the certificates of a PEM text beside the platform's roots.
+    ///
+    /// # Errors
+    ///
+    /// The text holds no certificate, or one that cannot be read.
+    pub fn trust_pem(mut self, pem: &[u8]) -> Result<Self> {
+        self.roots.extend(certificates(pem)?);
+        Ok(self)
+    }
+
+    /// Trusts the certificates of a PEM file beside the platform's roots.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read, or as [`trust_pem`](Self::trust_pem).
+    pub fn trust_pem_file(self, path: impl AsRef<Path>) -> Result<Self> {
+        self.trust_pem(&read(path.as_ref())?)
+    }
+
+    /// Trusts the certificates of a PEM text, for addresses of this machine alone.
+    ///
+    /// # Errors
+    ///
+    /// As [`trust_pem`](Self::trust_pem).
+    pub fn trust_pem_on_loopback(mut self, pem: &[u8]) -> Result<Self> {
+        self.loopback_roots.extend(certificates(pem)?);
+        Ok(self)
+    }
+
+    /// Makes the client. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint is none, a setting or a variable of the environment cannot work, there is no tokio
+    /// runtime, or a root is given beside a runtime, which has its own.
+    pub fn build(self) -> Result<CosmosClient> {
+        let endpoint: Endpoint = self.endpoint.parse().map_err(configuration)?;
+        let has_roots = !self.roots.is_empty() || !self.loopback_roots.is_empty();
+        let runtime = match self.runtime {
+            Some(_) if has_roots => {
+                return Err(Error::invalid(
+                    "roots belong to the runtime that makes the connections: give them to its builder \
+                     (`CosmosDriverRuntimeBuilder::trust_root`), or let the client have a runtime of its own",
+                ));
+            }
+            Some(runtime) => runtime,
+            None => {
+                let mut builder = CosmosDriverRuntime::builder();
+                for root in self.roots {
+                    builder = builder.trust_root(root);
+                }
+                for root in self.loopback_roots {
+                    builder = builder.trust_root_on_loopback(root);
+                }
+                builder.build().map_err(configuration)?
+            }
+        };
+        let driver = CosmosDriver::new(runtime, endpoint, self.credential.0, self.options);
+        Ok(CosmosClient::over(driver.map_err(configuration)?))
+    }
+}
+
+/// The content of a file that the caller named.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>> {
+    std::fs::read(path).map_err(|error| {
+        Error::invalid(format!("the certificate {} cannot be read: {error}", path.display()))
+    })
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match found {
+        Ok(found) if !found.is_empty() => Ok(found),
+        Ok(_) => {
+            Err(Error::invalid("the PEM text holds no certificate: expected BEGIN CERTIFICATE"))
+        }
+        Err(error) => Err(Error::invalid(format!("the PEM text cannot be read: {error}"))),
+    }
+}

@@ -1,0 +1,187 @@
+//! The client of an account.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use sidereal_driver::options::{CosmosClientOptions, CreateDatabaseOptions, ReadDatabaseOptions};
+use sidereal_driver::{CosmosDriver, CosmosOperation};
+use sidereal_protocol::{
+    AccountProperties, ConnectionString, DatabaseProperties, OperationType, RequestPath,
+    ResourceLink, ResourceType,
+};
+
+use super::throughput::with_throughput;
+use super::{CosmosClientBuilder, DatabaseClient, emulator_account};
+use crate::call::{execute, resource_options};
+use crate::{CosmosCredential, Error, ErrorKind, Response, Result};
+
+/// The client of an account. Clones share its connections and what it knows of the account.
+///
+/// ```no_run
+/// use sidereal::prelude::*;
+///
+/// # async fn connect() -> sidereal::Result<()> {
+/// let key = CosmosCredential::key("c2VjcmV0")?;
+/// let client = CosmosClient::new("https://contoso.documents.azure.com/", key, None)?;
+/// let orders = client.database("store").container("orders");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct CosmosClient {
+    driver: Arc<CosmosDriver>,
+}
+
+impl CosmosClient {
+    /// The client of the account at an endpoint. Nothing is sent yet.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint is none, a setting or a variable of the environment cannot work, or there is no tokio
+    /// runtime.
+    pub fn new(
+        endpoint: impl AsRef<str>,
+        credential: impl Into<CosmosCredential>,
+        options: Option<CosmosClientOptions>,
+    ) -> Result<Self> {
+        let builder = Self::builder(endpoint, credential);
+        builder.options(options.unwrap_or_default()).build()
+    }
+
+    /// A client with more to say than endpoint, credential and options: a runtime shared with other clients,
+    /// roots to trust.
+    #[must_use]
+    pub fn builder(
+        endpoint: impl AsRef<str>,
+        credential: impl Into<CosmosCredential>,
+    ) -> CosmosClientBuilder {
+        CosmosClientBuilder::new(endpoint.as_ref().to_owned(), credential.into())
+    }
+
+    /// The client of the account that a connection string names, as the portal shows it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> sidereal::Result<()> {
+    /// use sidereal::CosmosClient;
+    ///
+    /// let text = "AccountEndpoint=https://contoso.documents.azure.com/;AccountKey=c2VjcmV0;";
+    /// let client = CosmosClient::from_connection_string(text, None)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The text is no connection string, or as [`new`](Self::new).
+    pub fn from_connection_string(
+        text: &str,
+        options: Option<CosmosClientOptions>,
+    ) -> Result<Self> {
+        let parsed: ConnectionString = text.parse()?;
+        Self::new(parsed.endpoint().to_string(), parsed.key().clone(), options)
+    }
+
+    /// The client of the account that the environment names: `AZURE_COSMOS_CONNECTION_STRING`, or
+    /// `AZURE_COSMOS_ENDPOINT` with `AZURE_COSMOS_KEY`.
+    ///
+    /// # Errors
+    ///
+    /// A variable is missing or cannot be used, or as [`new`](Self::new).
+    pub fn from_env(options: Option<CosmosClientOptions>) -> Result<Self> {
+        emulator_account::from_variables(|name| std::env::var(name).ok(), options)
+    }
+
+    /// The client of the local account, as `sidereal emulator` starts it: `https://localhost:8081/`, with the
+    /// key that every Cosmos DB emulator has.
+    ///
+    /// The emulator's certificate is trusted for addresses of this machine, by this client alone. It is read
+    /// from the file that `SIDEREAL_EMULATOR_CERTIFICATE` names, else from where the command keeps it.
+    ///
+    /// # Errors
+    ///
+    /// The certificate cannot be read, or as [`new`](Self::new).
+    pub fn emulator() -> Result<Self> {
+        emulator_account::builder(|name| std::env::var_os(name))?.build()
+    }
+
+    pub(super) fn over(driver: CosmosDriver) -> Self {
+        Self { driver: Arc::new(driver) }
+    }
+
+    /// The driver below, for what the client has no word for.
+    #[must_use]
+    pub fn driver(&self) -> &Arc<CosmosDriver> {
+        &self.driver
+    }
+
+    /// The client of a database of this account.
+    #[must_use]
+    pub fn database(&self, id: &str) -> DatabaseClient {
+        DatabaseClient::new(Arc::clone(&self.driver), id)
+    }
+
+    /// Reads what the account is: its regions, its consistency.
+    ///
+    /// # Errors
+    ///
+    /// The account cannot be read.
+    pub async fn read_account(&self) -> Result<Response<AccountProperties>> {
+        let path = RequestPath::of(ResourceLink::ACCOUNT);
+        let read = CosmosOperation::new(OperationType::Read, path);
+        execute(&self.driver, &read, &Default::default()).await
+    }
+
+    /// Creates a database; there must be none of its id.
+    ///
+    /// # Errors
+    ///
+    /// There is one ([`ErrorKind::Conflict`]), or no database can have the id.
+    pub async fn create_database(
+        &self,
+        id: &str,
+        options: Option<CreateDatabaseOptions<'_>>,
+    ) -> Result<Response<DatabaseProperties>> {
+        // Refused here, where the sentence can say what an id may be.
+        ResourceLink::database(id)?;
+        let options = options.unwrap_or_default();
+        let path = RequestPath::feed(ResourceLink::ACCOUNT, ResourceType::Database)?;
+        let body = serde_json::json!({ "id": id }).to_string();
+        let create = CosmosOperation::new(OperationType::Create, path).with_body(Bytes::from(body));
+        let create = with_throughput(create, options.throughput)?;
+        execute(&self.driver, &create, &resource_options(Some(options))).await
+    }
+
+    /// Creates a database unless there is one of its id, which stays as it is.
+    ///
+    /// # Errors
+    ///
+    /// The database can neither be read nor created.
+    pub async fn create_database_if_not_exists(
+        &self,
+        id: &str,
+        options: Option<CreateDatabaseOptions<'_>>,
+    ) -> Result<Response<DatabaseProperties>> {
+        let options = options.unwrap_or_default();
+        let database = self.database(id);
+        let read = || {
+            let method_options = options.method_options.clone();
+            database.read(Some(ReadDatabaseOptions { method_options }))
+        };
+        match read().await {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            found => return found,
+        }
+        match self.create_database(id, Some(options.clone())).await {
+            // Somebody else was faster.
+            Err(error) if error.kind() == ErrorKind::Conflict => read().await,
+            created => created,
+        }
+    }
+}
+
+/// A request that cannot be made with what was configured.
+pub(super) fn configuration(error: impl std::error::Error + Send + Sync + 'static) -> Error {
+    let message = error.to_string();
+    Error::caused_by(ErrorKind::InvalidRequest, message, error)
+}

@@ -1,0 +1,170 @@
+//! Calls on one item, and on several of one partition key at once.
+
+use serde::Serialize;
+use sidereal_driver::options::ItemOptions;
+use sidereal_driver::{CosmosOperation, OperationOptions, Precondition};
+use sidereal_protocol::PartitionKey;
+
+use super::ContainerClient;
+use crate::call::{execute, item_options};
+use crate::item_body::encode_item;
+use crate::{BatchResponse, ItemResponse, Patch, Result, TransactionalBatch};
+
+/// Calls on items.
+///
+/// Each takes the item's partition key: a text, a number, a tuple for hierarchical keys, `None::<&str>` for null.
+impl ContainerClient {
+    /// Reads an item.
+    ///
+    /// ```no_run
+    /// # async fn read(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// # #[derive(serde::Deserialize)]
+    /// # struct Order { total: u32 }
+    /// let response = orders.read_item("contoso", "4711", None).await?;
+    /// let etag = response.etag();
+    /// let order: Order = response.into_model()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    pub async fn read_item(
+        &self,
+        key: impl Into<PartitionKey>,
+        id: &str,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let mut read = CosmosOperation::read_item(self.link()?, key.into(), id)?;
+        let options = options.unwrap_or_default();
+        if let Some(etag) = options.if_none_match_etag.clone() {
+            read = read.with_precondition(Precondition::IfNoneMatch(etag));
+        }
+        self.execute(&read, item_options(Some(options))).await
+    }
+
+    /// Creates an item; there must be none of its id in its partition key.
+    ///
+    /// # Errors
+    ///
+    /// There is one ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), or the item is none that the
+    /// service takes.
+    pub async fn create_item<T: Serialize>(
+        &self,
+        key: impl Into<PartitionKey>,
+        item: T,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let body = encode_item(&item)?;
+        let create = CosmosOperation::create_item(self.link()?, key.into(), body)?;
+        self.execute(&create, item_options(options)).await
+    }
+
+    /// Creates an item, or replaces the one of its id.
+    ///
+    /// # Errors
+    ///
+    /// The item is none that the service takes, or `if_match_etag` does not hold.
+    pub async fn upsert_item<T: Serialize>(
+        &self,
+        key: impl Into<PartitionKey>,
+        item: T,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let body = encode_item(&item)?;
+        let upsert = CosmosOperation::upsert_item(self.link()?, key.into(), body)?;
+        self.execute(&upsert, item_options(options)).await
+    }
+
+    /// Replaces an item; there must be one.
+    ///
+    /// ```no_run
+    /// # async fn replace(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::options::ItemWriteOptions;
+    /// use sidereal::prelude::*;
+    ///
+    /// let response = orders.read_item("contoso", "4711", None).await?;
+    /// let (etag, mut order): (_, serde_json::Value) = (response.etag(), response.into_model()?);
+    /// order["total"] = 130.into();
+    ///
+    /// // Only if nobody else has changed it since: `ErrorKind::PreconditionFailed` otherwise.
+    /// let write = ItemWriteOptions { if_match_etag: etag, ..Default::default() };
+    /// let options = ItemOptions { write, ..Default::default() };
+    /// orders.replace_item("contoso", "4711", &order, Some(options)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    pub async fn replace_item<T: Serialize>(
+        &self,
+        key: impl Into<PartitionKey>,
+        id: &str,
+        item: T,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let body = encode_item(&item)?;
+        let replace = CosmosOperation::replace_item(self.link()?, key.into(), id, body)?;
+        self.execute(&replace, item_options(options)).await
+    }
+
+    /// Deletes an item.
+    ///
+    /// # Errors
+    ///
+    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    pub async fn delete_item(
+        &self,
+        key: impl Into<PartitionKey>,
+        id: &str,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let delete = CosmosOperation::delete_item(self.link()?, key.into(), id)?;
+        self.execute(&delete, item_options(options)).await
+    }
+
+    /// Changes parts of an item, all or none of them.
+    ///
+    /// # Errors
+    ///
+    /// There is no such item, the patch does not fit it, or its condition does not hold
+    /// ([`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed)).
+    pub async fn patch_item(
+        &self,
+        key: impl Into<PartitionKey>,
+        id: &str,
+        patch: Patch,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<ItemResponse> {
+        let body = patch.encode()?;
+        let patch = CosmosOperation::patch_item(self.link()?, key.into(), id, body)?;
+        self.execute(&patch, item_options(options)).await
+    }
+
+    /// Executes the operations of a batch, all or none of them.
+    ///
+    /// # Errors
+    ///
+    /// An operation failed, and so none was applied: [`Error::batch_failure`](crate::Error::batch_failure)
+    /// says which. Or the batch is empty or beyond the service's limits.
+    pub async fn execute_batch(
+        &self,
+        batch: TransactionalBatch,
+        options: Option<ItemOptions<'_>>,
+    ) -> Result<BatchResponse> {
+        let (operation, operations) = batch.into_operation(self.link()?)?;
+        let response = self.driver().execute_operation(&operation, &item_options(options)).await;
+        BatchResponse::of(response?, &operations)
+    }
+
+    async fn execute(
+        &self,
+        operation: &CosmosOperation,
+        options: OperationOptions<'_>,
+    ) -> Result<ItemResponse> {
+        execute(self.driver(), operation, &options).await
+    }
+}

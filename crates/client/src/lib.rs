@@ -1,0 +1,80 @@
+//! Azure Cosmos DB for Rust: a typed client that keeps running while partitions and regions fail.
+//!
+//! ```
+//! use serde::{Deserialize, Serialize};
+//! use sidereal::prelude::*;
+//!
+//! #[derive(Serialize, Deserialize)]
+//! struct Order {
+//!     id: String,
+//!     customer: String,
+//!     total: u32,
+//! }
+//!
+//! async fn place(client: &CosmosClient) -> sidereal::Result<u32> {
+//!     let orders = client.database("store").container("orders");
+//!     let order = Order { id: "4711".into(), customer: "contoso".into(), total: 120 };
+//!     orders.upsert_item("contoso", &order, None).await?;
+//!
+//!     let response = orders.read_item("contoso", "4711", None).await?;
+//!     println!("{} RU, served by {:?}", response.request_charge(), response.region());
+//!     let order: Order = response.into_model()?;
+//!     Ok(order.total)
+//! }
+//! ```
+//!
+//! | to | start at |
+//! |---|---|
+//! | connect | [`CosmosClient`] |
+//! | create and change databases, containers, throughput | [`CosmosClient`], [`DatabaseClient`], [`ContainerClient`] |
+//! | read and write items | [`ContainerClient::read_item`], [`ContainerClient::upsert_item`], [`Patch`] |
+//! | write several items at once, all or none | [`TransactionalBatch`] |
+//! | find items | [`ContainerClient::query`] |
+//! | say what a call may cost and how long it may take | [`options`] |
+//! | know what happened | [`Response::diagnostics`], [`Error::diagnostics`] |
+//!
+//! What keeps an application running (retries, failover of partitions and regions, hedging, sessions) is the
+//! driver's, [`sidereal_driver`]; nothing here decides about it.
+//!
+//! # Features
+//!
+//! - `entra`: credentials of Entra ID from the Azure SDK.
+
+mod batch;
+mod call;
+mod clients;
+mod credential;
+mod error;
+mod item_body;
+mod patch;
+pub mod prelude;
+pub mod query;
+mod response;
+
+pub use batch::{
+    BatchFailure, BatchItemOptions, BatchOperationResult, BatchResponse, TransactionalBatch,
+};
+pub use clients::{ContainerClient, CosmosClient, CosmosClientBuilder, DatabaseClient, FeedRange};
+pub use credential::CosmosCredential;
+pub use error::{Error, ErrorKind, Result};
+pub use patch::Patch;
+pub use response::{Item, ItemResponse, Response};
+pub use sidereal_driver::options;
+
+/// The driver below the client, for what the client has no word for.
+pub use sidereal_driver as driver;
+
+/// Values of the protocol that calls take and give.
+pub mod models {
+    pub use sidereal_protocol::{
+        AccountKey, AccountProperties, BatchOperationType, ConsistencyLevel, ContainerProperties,
+        CosmosStatus, DatabaseProperties, Etag, IndexingDirective, IndexingPolicy, PartitionKey,
+        PartitionKeyDefinition, PartitionKeyValue, PriorityLevel, ReadConsistencyStrategy,
+        RegionName, SessionToken, ThroughputProperties, TimeToLive, UniqueKey, UniqueKeyPolicy,
+    };
+}
+
+/// The examples of this crate's page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

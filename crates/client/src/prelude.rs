@@ -1,0 +1,11 @@
+//! What most programs need: `use sidereal::prelude::*;`.
+
+pub use crate::models::{
+    ContainerProperties, DatabaseProperties, Etag, PartitionKey, PartitionKeyDefinition,
+    RegionName, ThroughputProperties,
+};
+pub use crate::options::{ItemOptions, QueryOptions};
+pub use crate::{
+    ContainerClient, CosmosClient, CosmosCredential, DatabaseClient, ErrorKind, Patch,
+    TransactionalBatch,
+};
