@@ -11,7 +11,7 @@ use sidereal_driver::{CosmosOperation, CosmosResponse};
 use sidereal_protocol::{
     BatchOperation, BatchOperationType, BatchResult, CosmosStatus, Etag, MAX_BATCH_BYTES,
     MAX_BATCH_OPERATIONS, OperationType, PartitionKey, RegionName, RequestPath, ResourceLink,
-    ResourceType, SessionToken, check_item_id,
+    ResourceType, SessionToken, check_id,
 };
 
 use crate::item_body::{encode, encode_item};
@@ -118,7 +118,7 @@ impl TransactionalBatch {
         operation.id = id.map(str::to_owned);
         (operation.if_match, operation.if_none_match) =
             (options.if_match_etag, options.if_none_match_etag);
-        let id = id.map_or(Ok(()), |id| check_item_id(id).map_err(Error::from));
+        let id = id.map_or(Ok(()), |id| check_id(ResourceType::Document, id).map_err(Error::from));
         let body = body.transpose().and_then(|body| body.as_deref().map(raw).transpose());
         match (id, body) {
             (Ok(()), Ok(body)) => operation.resource_body = body,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use sidereal_protocol::check_item_id;
+use sidereal_protocol::{ResourceType, check_id};
 
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +50,8 @@ fn check(body: &[u8]) -> Result<()> {
     }
     let identified: Identified<'_> = serde_json::from_slice(body).map_err(|_| refused())?;
     match identified.id {
-        Some(id) => Ok(check_item_id(&id)?),
+        // The service would take a slash, and the item could then never be addressed.
+        Some(id) => Ok(check_id(ResourceType::Document, &id)?),
         None => Err(Error::invalid("the item has no id: give it a property `id` of text")),
     }
 }

@@ -60,6 +60,7 @@ pub use error::{Error, ErrorKind, Result};
 pub use patch::Patch;
 pub use response::{Item, ItemResponse, Response};
 pub use sidereal_driver::options;
+pub use tokio_util::sync::CancellationToken;
 
 /// The driver below the client, for what the client has no word for.
 pub use sidereal_driver as driver;

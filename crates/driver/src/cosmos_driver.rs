@@ -183,6 +183,12 @@ impl CosmosDriver {
         self.core.containers.resolved(&container.as_str().into()).await
     }
 
+    /// What is known of a container now, if it has been read: nothing is sent and nothing waited for.
+    #[must_use]
+    pub fn known_container(&self, container: &ResourceLink) -> Option<Arc<ContainerMetadata>> {
+        self.core.containers.known(container.as_str())
+    }
+
     /// Reads the partition ranges of a container anew, and says what is known then.
     ///
     /// # Errors

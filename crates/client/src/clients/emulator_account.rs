@@ -68,3 +68,63 @@ pub(super) fn from_variables(
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn variables(set: &[(&str, &str)]) -> impl Fn(&str) -> Option<String> {
+        let set: Vec<_> =
+            set.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
+        move |name| set.iter().find(|(it, _)| it == name).map(|(_, value)| value.clone())
+    }
+
+    fn path(set: &[(&str, &str)]) -> Option<String> {
+        let variable = variables(set);
+        certificate_path(|name| variable(name).map(OsString::from))
+            .map(|path| path.to_string_lossy().into_owned())
+    }
+
+    #[test]
+    fn the_certificate_is_where_the_environment_says_else_where_the_command_keeps_it() {
+        let state = ("XDG_STATE_HOME", "/state");
+        assert_eq!(path(&[(CERTIFICATE, "/c.pem"), state]).as_deref(), Some("/c.pem"));
+        assert_eq!(path(&[state]).as_deref(), Some("/state/sidereal/certificate.pem"));
+        assert_eq!(
+            path(&[(CERTIFICATE, ""), state]).as_deref(),
+            Some("/state/sidereal/certificate.pem")
+        );
+        let home = path(&[("HOME", "/home/me")]);
+        assert_eq!(home.as_deref(), Some("/home/me/.local/state/sidereal/certificate.pem"));
+        assert_eq!(path(&[]), None);
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_there_is_an_error_that_says_what_to_do() {
+        let nowhere = variables(&[(CERTIFICATE, "/nowhere.pem")]);
+        let error = builder(|name| nowhere(name).map(OsString::from)).unwrap_err();
+        for word in ["/nowhere.pem", "sidereal emulator", CERTIFICATE] {
+            assert!(error.to_string().contains(word), "{error}");
+        }
+        let error = builder(|_| None).unwrap_err();
+        assert!(error.to_string().contains(CERTIFICATE), "{error}");
+    }
+
+    #[tokio::test]
+    async fn an_account_is_found_by_its_connection_string_or_by_endpoint_and_key() {
+        let endpoint = ("AZURE_COSMOS_ENDPOINT", "https://localhost:1/");
+        let key = ("AZURE_COSMOS_KEY", "c2VjcmV0");
+        let both = "AccountEndpoint=https://localhost:1/;AccountKey=c2VjcmV0;";
+        assert!(from_variables(variables(&[endpoint, key]), None).is_ok());
+        let text = ("AZURE_COSMOS_CONNECTION_STRING", both);
+        assert!(from_variables(variables(&[text]), None).is_ok());
+        for (set, missing) in [
+            (vec![], "AZURE_COSMOS_ENDPOINT is not set"),
+            (vec![endpoint], "AZURE_COSMOS_KEY is not set"),
+            (vec![("AZURE_COSMOS_ENDPOINT", ""), key], "AZURE_COSMOS_ENDPOINT is not set"),
+        ] {
+            let error = from_variables(variables(&set), None).unwrap_err();
+            assert!(error.to_string().starts_with(missing), "{error}");
+        }
+    }
+}

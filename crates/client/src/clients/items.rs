@@ -8,7 +8,7 @@ use sidereal_protocol::PartitionKey;
 use super::ContainerClient;
 use crate::call::{execute, item_options};
 use crate::item_body::encode_item;
-use crate::{BatchResponse, ItemResponse, Patch, Result, TransactionalBatch};
+use crate::{BatchResponse, Error, ItemResponse, Patch, Result, TransactionalBatch};
 
 /// Calls on items.
 ///
@@ -156,8 +156,25 @@ impl ContainerClient {
         options: Option<ItemOptions<'_>>,
     ) -> Result<BatchResponse> {
         let (operation, operations) = batch.into_operation(self.link()?)?;
+        operation.partition_key().map_or(Ok(()), |key| self.check_key(key))?;
         let response = self.driver().execute_operation(&operation, &item_options(options)).await;
         BatchResponse::of(response?, &operations)
+    }
+
+    /// Refuses a key that no item of the container can have, if the container is known.
+    fn check_key(&self, key: &PartitionKey) -> Result<()> {
+        let Some(container) = self.driver().known_container(self.link()?) else { return Ok(()) };
+        let definition = container.partition_key_definition();
+        let (given, wanted) = (key.components().len(), definition.paths().len());
+        // No component stands for an item without any of the key's properties.
+        if given == wanted || given == 0 {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "the key {key} has {given} components and the container {} is partitioned by {wanted}, \
+             {definition}: give a component for each",
+            self.id()
+        )))
     }
 
     async fn execute(
@@ -165,6 +182,9 @@ impl ContainerClient {
         operation: &CosmosOperation,
         options: OperationOptions<'_>,
     ) -> Result<ItemResponse> {
+        if let Some(key) = operation.partition_key() {
+            self.check_key(key)?;
+        }
         execute(self.driver(), operation, &options).await
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use http::HeaderValue;
+use http::{HeaderName, HeaderValue};
 use sidereal_driver::{CosmosDriver, CosmosOperation, OperationOptions, OperationTarget};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{
@@ -51,27 +51,44 @@ pub(super) async fn replace(
             "there is no throughput to replace: it shares its database's, or the account is serverless",
         )
     })?;
-    let is_migration = offer.content.offer_autopilot_settings.is_some()
-        != throughput.autoscale_max_throughput().is_some();
-    offer.set_throughput(throughput);
+    // Between manual and autoscale the service chooses the number itself, and takes ours only afterwards.
+    if let Some(header) = migration(&offer, throughput) {
+        offer = put(driver, &offer, Some(header), options).await?;
+    }
+    if offer.throughput() != Some(throughput) {
+        offer.set_throughput(throughput);
+        offer = put(driver, &offer, None, options).await?;
+    }
+    offer.throughput().ok_or_else(|| {
+        let sentence = "the service answered with an offer without throughput";
+        Error::new(ErrorKind::InvalidResponse, sentence)
+    })
+}
+
+/// The header that moves an offer to the kind of throughput that is wanted, unless it is of that kind.
+fn migration(offer: &Offer, wanted: ThroughputProperties) -> Option<HeaderName> {
+    let is_scaled = offer.content.offer_autopilot_settings.is_some();
+    match (is_scaled, wanted.autoscale_max_throughput().is_some()) {
+        (false, true) => Some(names::MIGRATE_OFFER_TO_AUTOPILOT),
+        (true, false) => Some(names::MIGRATE_OFFER_TO_MANUAL_THROUGHPUT),
+        (false, false) | (true, true) => None,
+    }
+}
+
+async fn put(
+    driver: &Arc<CosmosDriver>,
+    offer: &Offer,
+    header: Option<HeaderName>,
+    options: &OperationOptions<'_>,
+) -> Result<Offer> {
     let rid: Rid = offer.id.parse()?;
     let path = RequestPath::of(ResourceLink::offer(rid)?);
-    let mut replace = CosmosOperation::new(OperationType::Replace, path).with_body(encode(&offer)?);
-    if is_migration {
-        let name = match throughput.autoscale_max_throughput() {
-            Some(_) => names::MIGRATE_OFFER_TO_AUTOPILOT,
-            None => names::MIGRATE_OFFER_TO_MANUAL_THROUGHPUT,
-        };
-        replace = replace.with_header(name, HeaderValue::from_static("true"));
+    let mut replace = CosmosOperation::new(OperationType::Replace, path).with_body(encode(offer)?);
+    if let Some(header) = header {
+        replace = replace.with_header(header, HeaderValue::from_static("true"));
     }
     let replaced: Response<Item> = execute(driver, &replace, options).await?;
-    let offer: Offer = replaced.model()?;
-    offer.throughput().ok_or_else(|| {
-        Error::new(
-            ErrorKind::InvalidResponse,
-            "the service answered with an offer without throughput",
-        )
-    })
+    replaced.model()
 }
 
 async fn find(

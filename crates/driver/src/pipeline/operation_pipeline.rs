@@ -48,6 +48,8 @@ async fn execute(
     // Called in each branch, not before: a future that is moved is copied whole.
     let ended = match method.cancellation {
         None => run(operation, pipeline, &mut diagnostics).await,
+        // Before anything is sent: an answer that came at once would still be taken.
+        Some(cancellation) if cancellation.is_cancelled() => Ended::Failed(cancelled(), None),
         Some(cancellation) => tokio::select! {
             // The outcome first: an operation that has ended is not reported as cancelled.
             biased;
@@ -96,6 +98,10 @@ async fn run(
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
     let transport = pipeline.transport;
     let run = Run { core, transport, operation, availability: &availability, excluded, deadline };
+    // Nothing is sent for a caller who has given up: an answer that came at once would still be taken.
+    if deadline.is_some_and(|deadline| deadline <= diagnostics.started()) {
+        return Ended::Failed(late(), None);
+    }
     let Some(now) = run.until_account_is_read(diagnostics.started()).await else {
         return Ended::Failed(late_for_account(), None);
     };
@@ -126,6 +132,11 @@ async fn run(
         state.advance(&verdict, &raced, Clock::now());
         terms.budgets = state.budgets;
     }
+}
+
+fn late() -> Error {
+    let sentence = "the deadline had passed before anything was sent: give the operation more time";
+    Error::new(ErrorKind::DeadlineExceeded, sentence)
 }
 
 fn late_for_account() -> Error {

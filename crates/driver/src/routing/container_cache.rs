@@ -116,6 +116,11 @@ impl ContainerCache {
         }
     }
 
+    /// The container, if it has been read.
+    pub(crate) fn known(&self, container: &str) -> Option<Arc<ContainerMetadata>> {
+        self.containers.load().get(container)?.resolution.load().known.clone()
+    }
+
     /// The container, read first if it is not known.
     pub(crate) async fn resolved(
         &self,

@@ -11,7 +11,9 @@ mod account_clock;
 mod client;
 mod factory;
 mod network;
+mod recorder;
 
 pub use account_clock::TokioAccountClock;
 pub use factory::{InProcessAccount, InProcessFactory};
 pub use network::{Delivery, NetworkFaults, SimulatedNetwork};
+pub use recorder::{RecordingFactory, SentRequest};

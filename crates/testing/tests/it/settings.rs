@@ -2,20 +2,16 @@
 //! clock.
 
 use std::num::NonZero;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderMap;
-use sidereal_driver::diagnostics::RequestDiagnostics;
 use sidereal_driver::options::{
     AvailabilityOptions, ConnectionPoolOptions, CosmosClientOptions, CosmosEnvironmentOptions,
     CustomHeaders, Factor, ItemWriteOptions, OptionLayers, Ratio, RequestOptions,
 };
 use sidereal_driver::transport::internals::ShardingConfig;
-use sidereal_driver::transport::{
-    Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpProtocol,
-    HttpRequest, HttpResponse, HttpVersions, StreamLimit,
-};
+use sidereal_driver::transport::{HttpClientFactory, HttpVersions};
 use sidereal_driver::{
     CosmosDriver, CosmosDriverRuntime, CosmosOperation, ErrorKind, OperationOptions,
 };
@@ -24,70 +20,24 @@ use sidereal_protocol::{
     ConsistencyLevel, Etag, IndexingDirective, PriorityLevel, ReadConsistencyStrategy, RegionName,
     SessionToken,
 };
-use sidereal_testing::in_process::InProcessAccount;
+use sidereal_testing::in_process::{InProcessAccount, RecordingFactory};
 
 use crate::stack::{REGIONS, Stack, read, read_of, regions, unavailable, upsert, upsert_of};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Notes the requests on their way to an account, and what clients are made with.
-#[derive(Debug)]
-struct Recorder {
-    account: Arc<dyn HttpClientFactory>,
-    requests: Arc<Mutex<Vec<(String, HeaderMap)>>>,
-    configs: Mutex<Vec<HttpClientConfig>>,
-}
-
-impl HttpClientFactory for Recorder {
-    fn create(&self, endpoint: &Endpoint, config: &HttpClientConfig) -> Arc<dyn HttpClient> {
-        self.configs.lock().unwrap().push(config.clone());
-        let client = self.account.create(endpoint, config);
-        Arc::new(RecordingClient { client, requests: Arc::clone(&self.requests) })
-    }
-}
-
-#[derive(Debug)]
-struct RecordingClient {
-    client: Arc<dyn HttpClient>,
-    requests: Arc<Mutex<Vec<(String, HeaderMap)>>>,
-}
-
-impl HttpClient for RecordingClient {
-    fn execute<'a>(
-        &'a self,
-        request: HttpRequest,
-        diagnostics: &'a mut RequestDiagnostics,
-    ) -> HttpFuture<'a, HttpResponse> {
-        let noted = (request.uri().path().to_owned(), request.headers().clone());
-        self.requests.lock().unwrap().push(noted);
-        self.client.execute(request, diagnostics)
-    }
-
-    fn connect(&self) -> HttpFuture<'_, Option<HttpProtocol>> {
-        self.client.connect()
-    }
-
-    fn stream_limit(&self) -> StreamLimit {
-        self.client.stream_limit()
-    }
-}
-
 /// A driver whose requests are noted.
 struct Recorded {
     driver: CosmosDriver,
-    recorder: Arc<Recorder>,
+    recorder: Arc<RecordingFactory>,
     _account: InProcessAccount,
 }
 
 impl Recorded {
     async fn new(options: CosmosClientOptions) -> Self {
         let stack = Stack::new(false, CosmosClientOptions::default()).await;
-        let recorder = Arc::new(Recorder {
-            account: stack.account.factory(),
-            requests: Arc::default(),
-            configs: Mutex::default(),
-        });
+        let recorder = RecordingFactory::before(stack.account.factory());
         let runtime = CosmosDriverRuntime::builder()
             .environment(CosmosEnvironmentOptions::default())
             .http_client_factory(Arc::clone(&recorder) as Arc<dyn HttpClientFactory>)
@@ -102,9 +52,7 @@ impl Recorded {
     async fn sent(&self, operation: &CosmosOperation, options: &OperationOptions<'_>) -> HeaderMap {
         // Whatever is answered: what counts is what was asked.
         let _ = self.driver.execute_operation(operation, options).await;
-        let requests = self.recorder.requests.lock().unwrap();
-        let (_, headers) = requests.iter().rfind(|(path, _)| path.contains("/docs")).unwrap();
-        headers.clone()
+        self.recorder.last_about_items()
     }
 }
 
@@ -194,10 +142,10 @@ async fn every_setting_of_connections_reaches_the_client_that_makes_them() {
     );
     let recorded = Recorded::new(options).await;
     let _ = recorded.driver.execute_operation(&read("1"), &OperationOptions::default()).await;
-    let configs = recorded.recorder.configs.lock().unwrap();
+    let configs = recorded.recorder.configs();
     let timeouts: Vec<Duration> = configs.iter().map(|it| it.request_timeout).collect();
     assert!(timeouts.contains(&(11 * SECOND)) && timeouts.contains(&(12 * SECOND)), "{timeouts:?}");
-    for config in configs.iter() {
+    for config in &configs {
         assert_eq!(config.versions, HttpVersions::Http1Only);
         assert_eq!(config.local_address, Some("127.0.0.2".parse().unwrap()));
         assert!(config.accept_invalid_certs && config.emulator_hosts.contains("emulator"));

@@ -1,0 +1,7 @@
+//! The client against accounts: the emulator over sockets, the account in this process, any other account.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod conformance;
+mod connecting;
+mod options;
