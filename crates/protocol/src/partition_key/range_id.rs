@@ -4,9 +4,11 @@ use std::borrow::Borrow;
 use std::fmt;
 use std::str::FromStr;
 
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
 use crate::error::{Error, ErrorKind, Result, excerpt};
 use crate::text::Text;
-use crate::wire::serde_as_text;
 
 /// Names one partition range of one container; `0` exists in every container.
 ///
@@ -56,7 +58,36 @@ impl fmt::Display for PartitionKeyRangeId {
     }
 }
 
-serde_as_text!(PartitionKeyRangeId);
+impl Serialize for PartitionKeyRangeId {
+    fn serialize<S: Serializer>(&self, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for PartitionKeyRangeId {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
+        deserializer.deserialize_any(TextOrNumber)
+    }
+}
+
+/// The service writes a text; other servers of the protocol write a number.
+struct TextOrNumber;
+
+impl Visitor<'_> for TextOrNumber {
+    type Value = PartitionKeyRangeId;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the id of a partition range, such as \"0\"")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> std::result::Result<Self::Value, E> {
+        text.parse().map_err(E::custom)
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, number: u64) -> std::result::Result<Self::Value, E> {
+        Ok(PartitionKeyRangeId(Text::from(number.to_string())))
+    }
+}
 
 #[cfg(test)]
 mod tests {
@@ -75,5 +106,18 @@ mod tests {
         for bad in ["", "1:2", "1,2", "1 2", "é"] {
             assert!(bad.parse::<PartitionKeyRangeId>().is_err(), "{bad}");
         }
+    }
+
+    /// The whole list of ranges was refused for a server that writes numbers.
+    #[test]
+    fn a_number_in_json_is_an_id_too() {
+        let read = |json| serde_json::from_str::<PartitionKeyRangeId>(json).ok();
+        assert_eq!(read("12"), Some(PartitionKeyRangeId::from(12)));
+        assert_eq!(read("\"12\""), read("12"));
+        assert_eq!(
+            (read("-1"), read("1.5"), read("\"a:b\""), read("null")),
+            (None, None, None, None)
+        );
+        assert_eq!(serde_json::to_string(&PartitionKeyRangeId::from(3)).unwrap(), "\"3\"");
     }
 }

@@ -16,7 +16,7 @@ async fn an_account_says_its_regions_and_its_consistency() {
 
 #[tokio::test]
 async fn a_response_says_what_it_cost_and_where_it_was_served() {
-    with_store(&[Feature::Accounting], async |store| {
+    with_store(&[], async |store| {
         let item = super::order("contoso", "1", 10);
         let response = store.orders.create_item("contoso", &item, None).await.unwrap();
         assert_eq!(response.status().code(), 201);
@@ -25,7 +25,7 @@ async fn a_response_says_what_it_cost_and_where_it_was_served() {
         assert!(!response.activity_id().unwrap().is_empty());
         let account = store.client.read_account().await.unwrap().into_properties().unwrap();
         assert_eq!(response.region(), account.write_region());
-        assert_eq!(response.diagnostics().attempts().len(), 1);
+        assert!(!response.diagnostics().attempts().is_empty());
         assert!(format!("{response:?}").contains("201"), "{response:?}");
     })
     .await;
@@ -39,7 +39,7 @@ async fn an_error_says_what_the_service_said() {
         assert_eq!(error.status().unwrap().code(), 404);
         assert!(!error.may_have_been_applied());
         assert!(error.service_message().is_some_and(|it| !it.is_empty()), "{error:?}");
-        assert_eq!(error.diagnostics().unwrap().attempts().len(), 1);
+        assert!(!error.diagnostics().unwrap().attempts().is_empty());
         assert!(format!("{error:?}").contains("404"), "{error:?}");
     })
     .await;

@@ -44,7 +44,7 @@ async fn a_container_that_is_there_with_another_key_is_not_taken_for_the_wanted_
 
 #[tokio::test]
 async fn what_can_be_changed_of_a_container_is_replaced() {
-    with_store(&[Feature::ContainerPolicies], async |store| {
+    with_store(&[], async |store| {
         let response = store.orders.read(None).await.unwrap();
         let mut properties = response.into_properties().unwrap();
         properties.default_ttl = Some(TimeToLive::Seconds(600));

@@ -7,7 +7,7 @@ use super::{Feature, with_store};
 
 #[tokio::test]
 async fn a_key_may_be_a_text_a_number_a_boolean_null_or_absent() {
-    with_store(&[Feature::Refusals], async |store| {
+    with_store(&[Feature::EveryKey], async |store| {
         let keys: [(PartitionKey, Value); 6] = [
             (PartitionKey::from("text"), json!({"customer": "text"})),
             (PartitionKey::from(42), json!({"customer": 42})),
@@ -29,7 +29,7 @@ async fn a_key_may_be_a_text_a_number_a_boolean_null_or_absent() {
 
 #[tokio::test]
 async fn a_hierarchical_key_has_all_its_levels() {
-    with_store(&[Feature::HierarchicalKeys], async |store| {
+    with_store(&[], async |store| {
         let levels = PartitionKeyDefinition::new(["/tenant", "/user", "/session"]).unwrap();
         let properties = ContainerProperties::new("events", levels);
         store.database.create_container(properties, None).await.unwrap();
@@ -58,7 +58,7 @@ async fn a_key_with_other_levels_than_the_container_s_is_refused_before_it_is_se
 
 #[tokio::test]
 async fn a_prefix_of_a_hierarchical_key_is_no_key_of_an_item() {
-    with_store(&[Feature::HierarchicalKeys], async |store| {
+    with_store(&[], async |store| {
         let levels = PartitionKeyDefinition::new(["/tenant", "/user"]).unwrap();
         let properties = ContainerProperties::new("events", levels);
         store.database.create_container(properties, None).await.unwrap();

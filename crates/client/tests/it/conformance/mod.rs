@@ -30,22 +30,18 @@ use sidereal_emulator::Emulator;
 pub(crate) enum Feature {
     /// Several operations at once, all or none.
     Batch,
-    /// Charges that are more than a constant, regions, activity ids.
-    Accounting,
-    /// Keys of several levels.
-    HierarchicalKeys,
     /// Reading what is not there is answered with 404.
     MissingItem,
-    /// Patches with all their rules.
-    Patch,
+    /// A read with `If-None-Match`.
+    ConditionalReads,
+    /// Keys that are null, absent, numbers.
+    EveryKey,
     /// Session tokens.
     Sessions,
     /// Refuses what the service refuses: ids, sizes, definitions.
     Refusals,
     /// Offers.
     Throughput,
-    /// Keeps every property of a container.
-    ContainerPolicies,
     /// `prefer: return=minimal`.
     MinimalResponses,
 }

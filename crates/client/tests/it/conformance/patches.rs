@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use sidereal::options::ItemWriteOptions;
 use sidereal::prelude::*;
 
-use super::{Feature, with_store, writing};
+use super::{with_store, writing};
 
 #[tokio::test]
 async fn each_kind_of_change_is_applied_in_order() {
-    with_store(&[Feature::Patch], async |store| {
+    with_store(&[], async |store| {
         let item =
             json!({"id": "1", "customer": "contoso", "n": 1, "tags": ["a"], "old": 1, "b": 2});
         store.orders.create_item("contoso", item, None).await.unwrap();
@@ -32,7 +32,7 @@ async fn each_kind_of_change_is_applied_in_order() {
 
 #[tokio::test]
 async fn a_condition_that_does_not_hold_leaves_the_item_as_it_was() {
-    with_store(&[Feature::Patch], async |store| {
+    with_store(&[], async |store| {
         let item = json!({"id": "1", "customer": "contoso", "n": 1});
         store.orders.create_item("contoso", item, None).await.unwrap();
         let on = |condition: &str| Patch::new().increment("/n", 1).with_condition(condition);
@@ -50,7 +50,7 @@ async fn a_condition_that_does_not_hold_leaves_the_item_as_it_was() {
 
 #[tokio::test]
 async fn a_patch_that_does_not_fit_the_item_changes_nothing() {
-    with_store(&[Feature::Patch], async |store| {
+    with_store(&[], async |store| {
         let item = json!({"id": "1", "customer": "contoso", "n": 1});
         store.orders.create_item("contoso", item, None).await.unwrap();
         let patch = Patch::new().set("/n", 2).remove("/absent");
