@@ -66,7 +66,11 @@ impl Serialize for PartitionKeyRangeId {
 
 impl<'de> Deserialize<'de> for PartitionKeyRangeId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
-        deserializer.deserialize_any(TextOrNumber)
+        // A format that does not say what comes, such as a store's, has always a text.
+        match deserializer.is_human_readable() {
+            true => deserializer.deserialize_any(TextOrNumber),
+            false => deserializer.deserialize_str(TextOrNumber),
+        }
     }
 }
 
