@@ -40,6 +40,8 @@
 //!
 //! - `entra`: credentials of Entra ID from the Azure SDK.
 
+#![forbid(unsafe_code)]
+
 mod batch;
 mod call;
 mod clients;

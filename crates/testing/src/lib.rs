@@ -3,6 +3,7 @@
 //! - [`peers`]: scripted HTTP/1.1 and HTTP/2 peers on loopback, driven down to the single frame, with a
 //!   proxy and certificates.
 //! - [`in_process`]: driver and account in one process, over a simulated network, on a paused clock.
+//! - [`at_once`]: an account without a network, for benchmarks.
 //! - [`fixture`]: the driver's transport set up over any `HttpClientFactory`.
 //! - `sdk` (feature `azure-core`): clients of the Azure SDK behind the driver's adapter.
 //!
@@ -12,6 +13,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a fixture that cannot go on fails its test")]
 
+pub mod at_once;
 pub mod fixture;
 pub mod in_process;
 pub mod peers;
