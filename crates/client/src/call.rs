@@ -5,8 +5,7 @@ use std::sync::Arc;
 use sidereal_driver::options::{
     ClientMethodOptions, CreateContainerOptions, CreateDatabaseOptions, DeleteContainerOptions,
     DeleteDatabaseOptions, ItemOptions, QueryContainersOptions, QueryDatabasesOptions,
-    QueryOptions, ReadContainerOptions, ReadDatabaseOptions, ReplaceContainerOptions,
-    ThroughputOptions,
+    ReadContainerOptions, ReadDatabaseOptions, ReplaceContainerOptions, ThroughputOptions,
 };
 use sidereal_driver::{CosmosDriver, CosmosOperation, OperationOptions};
 
@@ -26,13 +25,6 @@ pub(crate) fn item_options(options: Option<ItemOptions<'_>>) -> OperationOptions
     let ItemOptions { method_options, request, availability, write, .. } =
         options.unwrap_or_default();
     OperationOptions { method_options, request, availability, write }
-}
-
-/// See [`item_options`].
-pub(crate) fn query_options(options: Option<QueryOptions<'_>>) -> OperationOptions<'_> {
-    let QueryOptions { method_options, request, availability } = options.unwrap_or_default();
-    let options = OperationOptions::default().with_method_options(method_options);
-    options.with_request(request).with_availability(availability)
 }
 
 /// The options of calls on resources other than items: a deadline, an activity id, a way to cancel.

@@ -5,6 +5,7 @@ pub use crate::models::{
     RegionName, ThroughputProperties,
 };
 pub use crate::options::{ItemOptions, QueryOptions};
+pub use crate::query::{ContinuationToken, ItemStream, PageStream, Query, QueryPage};
 pub use crate::{
     ContainerClient, CosmosClient, CosmosCredential, DatabaseClient, ErrorKind, Patch,
     TransactionalBatch,

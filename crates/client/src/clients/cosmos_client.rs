@@ -50,7 +50,6 @@ impl CosmosClient {
 
     /// A client with more to say than endpoint, credential and options: a runtime shared with other clients,
     /// roots to trust.
-    #[must_use]
     pub fn builder(
         endpoint: impl AsRef<str>,
         credential: impl Into<CosmosCredential>,

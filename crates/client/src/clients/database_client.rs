@@ -36,13 +36,17 @@ impl DatabaseClient {
         &self.id
     }
 
+    pub(super) fn driver(&self) -> &Arc<CosmosDriver> {
+        &self.driver
+    }
+
     /// The client of a container of this database.
     #[must_use]
     pub fn container(&self, id: &str) -> ContainerClient {
         ContainerClient::new(Arc::clone(&self.driver), &self.id, id)
     }
 
-    fn link(&self) -> Result<ResourceLink> {
+    pub(super) fn link(&self) -> Result<ResourceLink> {
         Ok(ResourceLink::database(&self.id)?)
     }
 

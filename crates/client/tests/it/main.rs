@@ -5,3 +5,4 @@
 mod conformance;
 mod connecting;
 mod options;
+mod query;

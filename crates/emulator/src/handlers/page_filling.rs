@@ -112,9 +112,12 @@ impl<'a> PageFilling<'a> {
                 .then(|| (run.progress().skip, run.progress().take)),
             ..from.clone()
         };
-        let mut within = from.within.as_slice();
         for item in self.items(slice, from, execution) {
             self.evaluated += 1;
+            // Only of the document that it was interrupted in: another partition may have it since a split, or
+            // nobody since a delete.
+            let is_interrupted = Some(item.ordinal) == from.ordinal;
+            let within = if is_interrupted { from.within.as_slice() } else { &[] };
             let document = execution.document(&item, run).map_err(evaluation_refused)?;
             let page = &mut self.page;
             let mut take = |row: Row<'_>| match page.push_row(&row, Some(&item)) {
@@ -126,7 +129,6 @@ impl<'a> PageFilling<'a> {
                 Some(document) => run.read(&document, within, &mut take),
                 None => Ok(Flow::More),
             };
-            within = &[];
             match flow.map_err(evaluation_refused)? {
                 Flow::Enough => return Ok(None),
                 // The next page reads this document again, from the row after the last one on.

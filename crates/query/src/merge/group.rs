@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use serde_json::{Map, Value};
 use sidereal_protocol::{AggregateType, QueryInfo, SortOrder};
 
-use super::{MAX_MERGED_ROWS, MergeError};
+use super::MergeError;
 use crate::aggregate::{self, Accumulator};
 use crate::order::{compare, identity};
 use crate::tree::{Expr, Projection};
@@ -75,8 +75,8 @@ impl Groups {
         Some(Self { shape, order, index: HashMap::new(), groups: Vec::new(), finished: false })
     }
 
-    /// Merges a row of a rewritten query.
-    pub(super) fn add(&mut self, mut row: Value) -> Result<(), MergeError> {
+    /// Merges a row of a rewritten query. At most so many groups are held.
+    pub(super) fn add(&mut self, mut row: Value, max_rows: usize) -> Result<(), MergeError> {
         let mut sort_values = Vec::new();
         if !self.order.is_empty() {
             (sort_values, row) = unwrap_sorted(row)?;
@@ -97,7 +97,7 @@ impl Groups {
         let at = match self.index.get(&key) {
             Some(at) => *at,
             None => {
-                if self.groups.len() == MAX_MERGED_ROWS {
+                if self.groups.len() >= max_rows {
                     return Err(MergeError::TooManyRows);
                 }
                 let group = self.shape.start(payload.as_ref())?;

@@ -42,6 +42,8 @@ pub struct Merge {
     window: WindowLeft,
     /// Results that waited for the last row.
     ready: VecDeque<Value>,
+    /// Most groups, or most distinct rows, held at once.
+    max_rows: usize,
 }
 
 /// The number of distinct rows, and the name it goes by.
@@ -73,7 +75,7 @@ pub enum MergeError {
     #[error("there is no range {0} in this merge")]
     NoSuchRange(usize),
     /// Too many groups or distinct rows.
-    #[error("the result holds more than {MAX_MERGED_ROWS} groups or distinct rows")]
+    #[error("the result holds more groups or distinct rows than are allowed")]
     TooManyRows,
     /// This shape is not resumable; it has to start from the beginning.
     #[error("a query with {0} cannot be resumed; it has to start from the beginning")]
@@ -133,7 +135,21 @@ impl Merge {
             count: count.map(|count| Count { alias: count.d_count_alias.clone(), rows: Some(0) }),
             window: WindowLeft::of(info),
             ready: VecDeque::new(),
+            max_rows: MAX_MERGED_ROWS,
         }
+    }
+
+    /// The same merge, which holds at most so many groups or distinct rows.
+    #[must_use]
+    pub fn with_max_rows(mut self, rows: usize) -> Self {
+        self.max_rows = rows.min(MAX_MERGED_ROWS);
+        self
+    }
+
+    /// The newest row that came of a range, given or not: where what takes its place has to begin. None if the
+    /// range is not sorted or no row came.
+    pub fn newest_position(&self, range: usize) -> Option<&Position> {
+        self.source.newest_position(range)
     }
 
     /// Whether a query of this plan is resumable.
@@ -240,7 +256,7 @@ impl Merge {
         loop {
             let next = self.grouped_rows()?;
             let Next::Item(row) = &next else { return Ok(next) };
-            if self.distinct.is_new(row)? {
+            if self.distinct.is_new(row, self.max_rows)? {
                 return Ok(next);
             }
         }
@@ -257,7 +273,7 @@ impl Merge {
             let next = self.rows()?;
             let Some(groups) = &mut self.groups else { return Ok(next) };
             match next {
-                Next::Item(row) => groups.add(row)?,
+                Next::Item(row) => groups.add(row, self.max_rows)?,
                 Next::NeedPage(_) => return Ok(next),
                 Next::Done => {
                     self.ready.extend(groups.finish());

@@ -131,8 +131,7 @@ impl Source {
         let old = self.ranges.get_mut(at).ok_or(MergeError::NoSuchRange(at))?;
         old.exhausted = true;
         // The newest row of the old range is where its successors begin.
-        let newest = old.rows.back().and_then(|row| row.position.clone());
-        let last = newest.or_else(|| old.progress.last.clone());
+        let last = old.newest_position().cloned();
         let same_position = last.as_ref().map_or(0, |last| old.count_at(last, &self.orders));
         let progress = RangeProgress { last, same_position, ..RangeProgress::default() };
         let first = self.ranges.len();
@@ -142,6 +141,10 @@ impl Source {
             ..RangeRows::default()
         }));
         Ok(first..self.ranges.len())
+    }
+
+    pub(super) fn newest_position(&self, at: usize) -> Option<&Position> {
+        self.ranges.get(at)?.newest_position()
     }
 
     pub(super) fn next(&mut self) -> Next {
@@ -182,6 +185,12 @@ impl Source {
 }
 
 impl RangeRows {
+    /// The newest row that came, or the last one given.
+    fn newest_position(&self) -> Option<&Position> {
+        let newest = self.rows.back().and_then(|row| row.position.as_ref());
+        newest.or(self.progress.last.as_ref())
+    }
+
     fn take(&mut self, orders: &[SortOrder]) -> Option<Value> {
         let Row { position, value } = self.rows.pop_front()?;
         self.progress.page_rows += 1;

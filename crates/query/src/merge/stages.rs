@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sidereal_protocol::{DistinctType, QueryInfo};
 
-use super::{MAX_MERGED_ROWS, MergeError};
+use super::MergeError;
 use crate::order::{compare, identity};
 
 /// The state of `DISTINCT`.
@@ -27,8 +27,8 @@ impl Distinct {
         }
     }
 
-    /// Whether the row is new.
-    pub(super) fn is_new(&mut self, row: &Value) -> Result<bool, MergeError> {
+    /// Whether the row is new. At most so many are held.
+    pub(super) fn is_new(&mut self, row: &Value, max_rows: usize) -> Result<bool, MergeError> {
         match self {
             Self::Off => Ok(true),
             Self::Ordered(last) => {
@@ -38,8 +38,10 @@ impl Distinct {
                 }
                 Ok(new)
             }
-            Self::Unordered(seen) if seen.len() == MAX_MERGED_ROWS => Err(MergeError::TooManyRows),
-            Self::Unordered(seen) => Ok(seen.insert(identity(Some(row)))),
+            Self::Unordered(seen) => {
+                let is_new = seen.insert(identity(Some(row)));
+                if seen.len() > max_rows { Err(MergeError::TooManyRows) } else { Ok(is_new) }
+            }
         }
     }
 }

@@ -1,0 +1,161 @@
+//! How far pages are requested ahead of the reader.
+//!
+//! A lane takes a slot before it requests a page and gives it back when the page is read. A lane that the reader
+//! may be waiting for always gets its first slot, so that no division of the budget can stop a merge that needs
+//! a row of every range.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use tokio::sync::{Notify, Semaphore};
+
+use super::limits::{PREFETCH_PER_RANGE, QueryLimits};
+
+/// What the lanes of one query share.
+#[derive(Debug)]
+pub(super) struct Budget {
+    max_pages: usize,
+    max_bytes: usize,
+    held: Mutex<Held>,
+    /// A slot was given back, or a lane has become one that is waited for.
+    changed: Notify,
+    /// Requests under way.
+    pub(super) requests: Semaphore,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Held {
+    pages: usize,
+    bytes: usize,
+}
+
+/// One lane's part of it.
+#[derive(Debug, Default)]
+pub(super) struct LaneShare {
+    /// Pages requested or come, and not yet read.
+    pages: AtomicUsize,
+    /// Whether the reader may be waiting for it.
+    is_needed: AtomicBool,
+}
+
+impl Budget {
+    pub(super) fn new(limits: &QueryLimits, parallelism: usize) -> Self {
+        Self {
+            max_pages: limits.max_buffered_pages,
+            max_bytes: limits.max_buffered_bytes,
+            held: Mutex::default(),
+            changed: Notify::new(),
+            requests: Semaphore::new(parallelism.clamp(1, Semaphore::MAX_PERMITS)),
+        }
+    }
+
+    /// Waits for a slot for the next page of a lane.
+    pub(super) async fn admit(&self, lane: &LaneShare) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the check: a slot that is given back in between is not missed.
+            changed.as_mut().enable();
+            if self.try_admit(lane) {
+                return;
+            }
+            changed.await;
+        }
+    }
+
+    fn try_admit(&self, lane: &LaneShare) -> bool {
+        let mut held = self.lock();
+        // Relaxed: both are only written under this lock.
+        let ahead = lane.pages.load(Ordering::Relaxed);
+        let is_needed = ahead == 0 && lane.is_needed.load(Ordering::Relaxed);
+        let is_free = held.pages < self.max_pages && held.bytes < self.max_bytes;
+        let is_admitted = is_needed || (is_free && ahead < PREFETCH_PER_RANGE);
+        if is_admitted {
+            held.pages += 1;
+            lane.pages.fetch_add(1, Ordering::Relaxed);
+        }
+        is_admitted
+    }
+
+    /// A page has come into a slot.
+    pub(super) fn filled(&self, bytes: usize) {
+        self.lock().bytes += bytes;
+    }
+
+    /// A page was read.
+    pub(super) fn release(&self, lane: &LaneShare, bytes: usize) {
+        let mut held = self.lock();
+        held.pages -= 1;
+        held.bytes -= bytes;
+        lane.pages.fetch_sub(1, Ordering::Relaxed);
+        drop(held);
+        self.changed.notify_waiters();
+    }
+
+    /// The reader may be waiting for a lane from now on.
+    pub(super) fn needs(&self, lane: &LaneShare) {
+        let held = self.lock();
+        lane.is_needed.store(true, Ordering::Relaxed);
+        drop(held);
+        self.changed.notify_waiters();
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+        // Counters have no state in between that a panic could leave behind.
+        self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn budget(pages: usize, bytes: usize) -> Budget {
+        let limits = QueryLimits {
+            max_buffered_pages: pages,
+            max_buffered_bytes: bytes,
+            ..QueryLimits::default()
+        };
+        Budget::new(&limits, 4)
+    }
+
+    #[test]
+    fn a_lane_that_is_waited_for_gets_one_page_whatever_the_others_hold() {
+        let budget = budget(1, 100);
+        let (first, second) = (LaneShare::default(), LaneShare::default());
+        assert!(budget.try_admit(&first) && !budget.try_admit(&second));
+        budget.needs(&second);
+        assert!(budget.try_admit(&second) && !budget.try_admit(&second));
+    }
+
+    #[test]
+    fn bytes_stop_what_pages_would_admit() {
+        let budget = budget(10, 100);
+        let (first, second) = (LaneShare::default(), LaneShare::default());
+        assert!(budget.try_admit(&first));
+        budget.filled(100);
+        assert!(!budget.try_admit(&second));
+        budget.release(&first, 100);
+        assert!(budget.try_admit(&second));
+    }
+
+    #[test]
+    fn one_lane_does_not_take_all_of_it() {
+        let (budget, lane) = (budget(10, 100), LaneShare::default());
+        let admitted = (0..10).filter(|_| budget.try_admit(&lane)).count();
+        assert_eq!(admitted, PREFETCH_PER_RANGE);
+    }
+
+    #[tokio::test]
+    async fn a_slot_that_is_given_back_wakes_who_waits_for_it() {
+        let (budget, first) = (std::sync::Arc::new(budget(1, 100)), LaneShare::default());
+        budget.admit(&first).await;
+        let waiting = tokio::spawn({
+            let budget = std::sync::Arc::clone(&budget);
+            async move { budget.admit(&LaneShare::default()).await }
+        });
+        tokio::task::yield_now().await;
+        budget.release(&first, 0);
+        waiting.await.unwrap();
+    }
+}

@@ -1,0 +1,189 @@
+//! What is asked.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use sidereal_driver::options::QueryOptions;
+use sidereal_protocol::{PartitionKey, SessionToken};
+
+use super::call::Call;
+use super::engine::{Engine, Scope};
+use super::limits::DEFAULT_PARALLELISM;
+use super::request::{Wishes, parameter};
+use super::{ContinuationToken, ItemStream, PageStream, QueryLimits, QueryPlan};
+use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
+
+/// A query over a container's items: see [`ContainerClient::query`].
+///
+/// ```no_run
+/// # async fn list(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+/// # #[derive(serde::Deserialize)]
+/// # struct Order { id: String, total: u32 }
+/// let mut expensive = orders
+///     .query("SELECT * FROM c WHERE c.total > @least ORDER BY c.total DESC")
+///     .with_parameter("@least", 100)
+///     .items::<Order>();
+/// while let Some(order) = expensive.next().await {
+///     let order = order?;
+///     println!("{}: {}", order.id, order.total);
+/// }
+///
+/// // One value, of one customer.
+/// let spent = orders.query("SELECT VALUE SUM(c.total) FROM c").with_partition_key("contoso");
+/// let spent: Option<u32> = spent.first().await?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// A query without a partition key spans partitions: every partition range that can have results is asked, several
+/// at once, and what they answer is merged as the query says. Nothing is sent before its stream is read.
+#[derive(Clone, Debug)]
+#[must_use = "a query does nothing until its items or pages are read"]
+pub struct Query {
+    pub(super) container: ContainerClient,
+    pub(super) text: String,
+    pub(super) parameters: Vec<(String, Result<Value>)>,
+    pub(super) scope: Scope,
+    pub(super) call: Call,
+    pub(super) wishes: Wishes,
+    pub(super) parallelism: usize,
+    pub(super) limits: QueryLimits,
+    pub(super) continuation: Option<ContinuationToken>,
+}
+
+impl Query {
+    pub(crate) fn new(container: ContainerClient, text: String) -> Self {
+        Self {
+            container,
+            text,
+            parameters: Vec::new(),
+            scope: Scope::Everything,
+            call: Call::default(),
+            wishes: Wishes::default(),
+            parallelism: DEFAULT_PARALLELISM,
+            limits: QueryLimits::default(),
+            continuation: None,
+        }
+    }
+
+    /// The value of a parameter of the text, with or without its `@`. A value that cannot be written as JSON is
+    /// told when the query runs.
+    pub fn with_parameter(mut self, name: &str, value: impl Serialize) -> Self {
+        let parameter = parameter(name, Value::Null);
+        let value = serde_json::to_value(value).map_err(|error| {
+            let sentence = format!("the value of {} cannot be written as JSON", parameter.name);
+            Error::caused_by(ErrorKind::InvalidRequest, sentence, error)
+        });
+        self.parameters.retain(|(name, _)| *name != parameter.name);
+        self.parameters.push((parameter.name, value));
+        self
+    }
+
+    /// Asks only for the items of a partition key, or of the first levels of a hierarchical one.
+    ///
+    /// With a whole key every query is served by one partition range, without planning and merging.
+    pub fn with_partition_key(mut self, key: impl Into<PartitionKey>) -> Self {
+        self.scope = Scope::Key(key.into());
+        self
+    }
+
+    /// Asks only for the items of a part of the container. It takes the place of a partition key.
+    pub fn with_feed_range(mut self, range: FeedRange) -> Self {
+        self.scope = Scope::Range(range.0);
+        self
+    }
+
+    /// Deadline, cancellation, and what requests ask for. A deadline or timeout is that of the query as a whole:
+    /// all its requests, and the time between them.
+    pub fn with_options(mut self, options: QueryOptions<'_>) -> Self {
+        self.call = Call::of(options);
+        self
+    }
+
+    /// The most rows of a page; the service gives 100 unless it is told otherwise.
+    pub fn with_page_size(mut self, rows: u32) -> Self {
+        self.wishes.page_size = Some(rows.max(1));
+        self
+    }
+
+    /// How many partition ranges are asked at once: 32 unless set.
+    pub fn with_max_parallelism(mut self, ranges: usize) -> Self {
+        self.parallelism = ranges.max(1);
+        self
+    }
+
+    /// What the query may hold in memory, and how long it may go on.
+    pub fn with_limits(mut self, limits: QueryLimits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// Reads what a session has seen: the token of another client's write.
+    pub fn with_session_token(mut self, token: SessionToken) -> Self {
+        self.wishes.session_token = Some(token);
+        self
+    }
+
+    /// Goes on where a page of the same query ended: see [`QueryPage::continuation`](super::QueryPage::continuation).
+    pub fn with_continuation(mut self, token: ContinuationToken) -> Self {
+        self.continuation = Some(token);
+        self
+    }
+
+    /// Asks how the query uses the index: see [`QueryPage::index_metrics`](super::QueryPage::index_metrics).
+    pub fn with_index_metrics(mut self) -> Self {
+        self.wishes.index_metrics = true;
+        self
+    }
+
+    /// Asks what each request measures: see [`QueryPage::query_metrics`](super::QueryPage::query_metrics).
+    pub fn with_query_metrics(mut self) -> Self {
+        self.wishes.query_metrics = true;
+        self
+    }
+
+    /// Runs the query: its rows, one by one.
+    pub fn items<T: DeserializeOwned>(&self) -> ItemStream<T> {
+        ItemStream::new(Engine::new(self.clone(), true))
+    }
+
+    /// Runs the query: its rows page by page, with what each page cost and where the next one begins.
+    ///
+    /// ```no_run
+    /// # async fn show(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let query = orders.query("SELECT VALUE c.id FROM c ORDER BY c.total").with_page_size(20);
+    /// if let Some(page) = query.pages::<String>().next().await {
+    ///     let page = page?;
+    ///     println!("{:?} for {} RU", page.items(), page.request_charge());
+    ///     // Keep it as text; the next page can be read from there tomorrow.
+    ///     let bookmark = page.continuation()?.map(|token| token.to_string());
+    ///     if let Some(bookmark) = bookmark {
+    ///         let mut rest = query.with_continuation(bookmark.parse()?).pages::<String>();
+    ///         let second = rest.next().await;
+    ///     }
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn pages<T: DeserializeOwned>(&self) -> PageStream<T> {
+        PageStream::new(Engine::new(self.clone(), false))
+    }
+
+    /// Runs the query as far as its first row: the value of an aggregate, or an item of which there is one.
+    ///
+    /// # Errors
+    ///
+    /// The query fails, or its first row is no `T`.
+    pub async fn first<T: DeserializeOwned>(&self) -> Result<Option<T>> {
+        self.items().next().await.transpose()
+    }
+
+    /// Says how the query is divided over partition ranges, without running it.
+    ///
+    /// # Errors
+    ///
+    /// The query is wrong, or what is needed to plan it cannot be read.
+    pub async fn explain(&self) -> Result<QueryPlan> {
+        Engine::new(self.clone(), false).explain().await
+    }
+}

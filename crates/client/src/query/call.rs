@@ -1,0 +1,88 @@
+//! What every request of a query has in common: options, one deadline, one cancellation.
+
+use std::time::Instant;
+
+use sidereal_driver::OperationOptions;
+use sidereal_driver::options::{
+    AvailabilityOptions, ClientMethodOptions, QueryOptions, RequestOptions,
+};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Error, ErrorKind, Result};
+
+/// The options of a query, owned: its requests are made by tasks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Call {
+    method_options: ClientMethodOptions<'static>,
+    cancellation: Option<CancellationToken>,
+    request: RequestOptions,
+    availability: AvailabilityOptions,
+}
+
+impl Call {
+    pub(super) fn of(options: QueryOptions<'_>) -> Self {
+        let QueryOptions { method_options, request, availability } = options;
+        let ClientMethodOptions { deadline, activity_id, cancellation } = method_options;
+        let method_options = ClientMethodOptions { deadline, activity_id, cancellation: None };
+        Self { method_options, cancellation: cancellation.cloned(), request, availability }
+    }
+
+    /// The same for a query that begins now: its timeout is that of all its requests together.
+    pub(super) fn started(mut self) -> Self {
+        let timeout = self.availability.end_to_end_timeout;
+        let end = timeout.and_then(|it| tokio::time::Instant::now().into_std().checked_add(it));
+        let deadline = &mut self.method_options.deadline;
+        *deadline = match (*deadline, end) {
+            (Some(deadline), Some(end)) => Some(deadline.min(end)),
+            (deadline, end) => deadline.or(end),
+        };
+        self
+    }
+
+    pub(super) fn deadline(&self) -> Option<Instant> {
+        self.method_options.deadline
+    }
+
+    /// As the driver takes them.
+    pub(super) fn options(&self) -> OperationOptions<'_> {
+        let mut method_options: ClientMethodOptions<'_> = self.method_options.clone();
+        method_options.cancellation = self.cancellation.as_ref();
+        OperationOptions::default()
+            .with_method_options(method_options)
+            .with_request(self.request.clone())
+            .with_availability(self.availability.clone())
+    }
+
+    /// Waits for something that has no deadline of its own.
+    pub(super) async fn bounded<T>(
+        &self,
+        what: &str,
+        future: impl Future<Output = T>,
+    ) -> Result<T> {
+        let deadline = async {
+            match self.deadline() {
+                Some(deadline) => tokio::time::sleep_until(deadline.into()).await,
+                None => std::future::pending().await,
+            }
+        };
+        let cancelled = async {
+            match &self.cancellation {
+                Some(token) => token.cancelled().await,
+                None => std::future::pending().await,
+            }
+        };
+        // Biased: what is there is given, even at the deadline.
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            () = cancelled => Err(Error::new(
+                ErrorKind::Cancelled,
+                format!("the query was cancelled while {what}"),
+            )),
+            () = deadline => Err(Error::new(
+                ErrorKind::DeadlineExceeded,
+                format!("the deadline passed while {what}"),
+            )),
+        }
+    }
+}

@@ -1,0 +1,276 @@
+//! How a query is divided: planned here, by the gateway where this planner declines.
+
+use std::fmt;
+
+use sidereal_driver::CosmosDriver;
+use sidereal_driver::CosmosResponse;
+use sidereal_protocol::{
+    PartitionKeyDefinition, PartitionedQueryExecutionInfo, QueryInfo, QueryParameter, QueryRange,
+    ResourceLink,
+};
+use sidereal_query::tree::OrderBy;
+use sidereal_query::{
+    CompileError, Features, Parameters, PlanError, Program, QueryError, SyntaxError, parse,
+};
+
+use super::call::Call;
+use super::request::plan_request;
+use crate::{Error, ErrorKind, Result};
+
+/// Who planned a query.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanSource {
+    /// Nobody had to: it is about one partition key, and sent as it is.
+    PartitionKey,
+    /// This client, without a request.
+    Client,
+    /// The service's gateway, for what this client does not plan.
+    Gateway,
+}
+
+/// How a query is divided over partition ranges: see [`Query::explain`](super::Query::explain).
+#[derive(Clone, Debug)]
+pub struct QueryPlan {
+    pub(super) source: PlanSource,
+    pub(super) text: String,
+    pub(super) ranges: usize,
+    pub(super) is_resumable: bool,
+}
+
+impl QueryPlan {
+    /// Who planned it.
+    #[must_use]
+    pub fn source(&self) -> PlanSource {
+        self.source
+    }
+
+    /// What each partition range is asked.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// How many partition ranges are asked, as they are now.
+    #[must_use]
+    pub fn partition_ranges(&self) -> usize {
+        self.ranges
+    }
+
+    /// Whether its pages have continuation tokens.
+    #[must_use]
+    pub fn is_resumable(&self) -> bool {
+        self.is_resumable
+    }
+}
+
+impl fmt::Display for QueryPlan {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let by = match self.source {
+            PlanSource::PartitionKey => "sent as it is to one partition key",
+            PlanSource::Client => "planned by the client",
+            PlanSource::Gateway => "planned by the gateway",
+        };
+        let resumable = if self.is_resumable { "" } else { "not " };
+        write!(formatter, "{by}, {} partition ranges, {resumable}resumable: ", self.ranges)?;
+        formatter.write_str(&self.text)
+    }
+}
+
+/// A plan to be carried out.
+#[derive(Debug)]
+pub(super) struct Planned {
+    pub(super) source: PlanSource,
+    pub(super) info: QueryInfo,
+    pub(super) ranges: Vec<QueryRange>,
+    /// What each range is asked.
+    pub(super) text: String,
+    /// The gateway's response, where it was asked.
+    pub(super) response: Option<CosmosResponse>,
+}
+
+impl Planned {
+    fn new(source: PlanSource, text: &str, plan: PartitionedQueryExecutionInfo) -> Result<Self> {
+        let PartitionedQueryExecutionInfo { query_info, query_ranges, .. } = plan;
+        let info = query_info.ok_or_else(|| wrong_plan("it does not say how to merge"))?;
+        let text = if info.rewritten_query.is_empty() { text } else { &info.rewritten_query };
+        let text = text.to_owned();
+        Ok(Self { source, info, ranges: query_ranges, text, response: None })
+    }
+}
+
+/// A query whose text was read.
+#[derive(Debug)]
+pub(super) struct ParsedQuery {
+    text: String,
+    tree: sidereal_query::Query,
+    parameters: Vec<QueryParameter>,
+    values: Parameters,
+}
+
+impl ParsedQuery {
+    /// Reads a query's text. What is wrong with it is known before anything is sent.
+    pub(super) fn new(text: &str, parameters: Vec<QueryParameter>) -> Result<Self> {
+        let tree = parse(text).map_err(|error| syntax_error(text, &error))?;
+        if let Some(OrderBy::Rank(_)) = tree.order_by {
+            return Err(Error::invalid(
+                "ORDER BY RANK, a hybrid search, is not supported by this client: ask by one score at a time, \
+                 such as ORDER BY VectorDistance(…)",
+            ));
+        }
+        let pairs = parameters.iter().map(|it| (it.name.clone(), it.value.clone()));
+        let values = pairs.collect();
+        let parsed = Self { text: text.to_owned(), tree, parameters, values };
+        match Program::new(&parsed.tree, &parsed.values).map_err(|it| declined(&it.into())) {
+            Err(Declined::Wrong(error)) => Err(error),
+            Ok(_) | Err(Declined::Unknown) => Ok(parsed),
+        }
+    }
+
+    pub(super) fn parameters(&self) -> &[QueryParameter] {
+        &self.parameters
+    }
+
+    /// The plan of a query that goes to one partition key as it is.
+    pub(super) fn within_key(&self) -> Planned {
+        Planned {
+            source: PlanSource::PartitionKey,
+            info: QueryInfo::default(),
+            ranges: Vec::new(),
+            text: self.text.clone(),
+            response: None,
+        }
+    }
+
+    /// The plan over partition ranges.
+    pub(super) async fn plan(
+        &self,
+        definition: &PartitionKeyDefinition,
+        driver: &CosmosDriver,
+        container: &ResourceLink,
+        call: &Call,
+    ) -> Result<Planned> {
+        let plan = sidereal_query::plan(&self.tree, &self.values, definition, Features::ALL);
+        match plan.map_err(|it| declined(&it)) {
+            Ok(plan) => Planned::new(PlanSource::Client, &self.text, plan),
+            Err(Declined::Wrong(error)) => Err(error),
+            Err(Declined::Unknown) => self.ask_gateway(driver, container, call).await,
+        }
+    }
+
+    async fn ask_gateway(
+        &self,
+        driver: &CosmosDriver,
+        container: &ResourceLink,
+        call: &Call,
+    ) -> Result<Planned> {
+        let request = plan_request(container, &self.text, &self.parameters)?;
+        let response = driver.execute_operation(&request, &call.options()).await?;
+        let plan: PartitionedQueryExecutionInfo = serde_json::from_slice(response.body())
+            .map_err(|error| wrong_plan(&format!("it cannot be read: {error}")))?;
+        if plan.hybrid_search_query_info.is_some() {
+            return Err(Error::invalid("hybrid searches are not supported by this client"));
+        }
+        if plan.query_ranges.is_empty() {
+            return Err(wrong_plan("it names no ranges"));
+        }
+        let planned = Planned::new(PlanSource::Gateway, &self.text, plan)?;
+        Ok(Planned { response: Some(response), ..planned })
+    }
+}
+
+/// Why there is no plan of this client's.
+enum Declined {
+    /// The query is wrong, whoever plans it.
+    Wrong(Error),
+    /// It has something that this planner does not know, or cannot divide.
+    Unknown,
+}
+
+fn declined(error: &PlanError) -> Declined {
+    match error {
+        PlanError::Query(QueryError::Compile(
+            CompileError::UnknownFunction(_)
+            | CompileError::UnavailableFunction(_)
+            | CompileError::UserDefinedFunction(_)
+            | CompileError::Unsupported(_)
+            | CompileError::BadRegex(_),
+        ))
+        | PlanError::UnsupportedFeatures(_)
+        | PlanError::NotPartitionable(_) => Declined::Unknown,
+        PlanError::Query(QueryError::Compile(CompileError::MissingParameter(name))) => {
+            Declined::Wrong(Error::invalid(format!(
+                "the query mentions {name}, and no value was given: add .with_parameter(\"{name}\", …)"
+            )))
+        }
+        _ => Declined::Wrong(Error::invalid(format!("the query means nothing: {error}"))),
+    }
+}
+
+/// How much of the text is shown on either side of an error.
+const EXCERPT_CHARS: usize = 30;
+
+/// Shows where the text is wrong.
+fn syntax_error(text: &str, error: &SyntaxError) -> Error {
+    let start = error.start.min(text.len());
+    // The offsets are those of characters, but nothing here is worth a panic.
+    let (before, after) =
+        (text.get(..start).unwrap_or(text), text.get(start..).unwrap_or_default());
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count() + 1;
+    let shown: String = before.chars().rev().take(EXCERPT_CHARS).collect();
+    let shown: String = shown.chars().rev().collect();
+    let rest: String = after.chars().take(EXCERPT_CHARS).collect();
+    Error::invalid(format!(
+        "the query is not valid SQL at line {line}, column {column}: expected {}, here: {shown}»{rest}",
+        error.expected
+    ))
+}
+
+fn wrong_plan(why: &str) -> Error {
+    Error::new(
+        ErrorKind::InvalidResponse,
+        format!("the service answered with a query plan that cannot be carried out: {why}"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(text: &str) -> Error {
+        let error = ParsedQuery::new(text, Vec::new()).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::InvalidRequest, "{error}");
+        error
+    }
+
+    #[test]
+    fn a_syntax_error_is_shown_where_it_is() {
+        let error = refused("SELECT *\nFORM c WHERE c.é = 1").to_string();
+        assert!(error.contains("line 2, column 1"), "{error}");
+        assert!(error.contains("»FORM c"), "{error}");
+        refused("SELECT 'é");
+        refused("");
+    }
+
+    #[test]
+    fn what_means_nothing_is_refused_and_a_missing_parameter_is_named() {
+        let error = refused("SELECT * FROM c WHERE c.x = @x").to_string();
+        assert!(error.contains(".with_parameter(\"@x\""), "{error}");
+        refused("SELECT x.id FROM c");
+        refused("SELECT c.a, COUNT(1) FROM c GROUP BY c.b");
+        let error = refused("SELECT * FROM c ORDER BY RANK RRF(c.a, c.b)").to_string();
+        assert!(error.contains("hybrid"), "{error}");
+    }
+
+    #[test]
+    fn what_this_planner_does_not_know_is_left_to_the_service() {
+        for text in [
+            "SELECT udf.tax(c.price) FROM c",
+            "SELECT TOP 3 c.id FROM c ORDER BY VectorDistance(c.v, [1])",
+            "SELECT VALUE NewFunction(c.x) FROM c",
+        ] {
+            assert!(ParsedQuery::new(text, Vec::new()).is_ok(), "{text}");
+        }
+    }
+}
