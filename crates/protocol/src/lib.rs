@@ -79,7 +79,7 @@ pub use levels::{ConsistencyLevel, IndexingDirective, PriorityLevel, ReadConsist
 pub use partition_key::{
     EffectivePartitionKey, EffectivePartitionKeyRange, MAX_HIERARCHY_LEVELS, PartitionKey,
     PartitionKeyDefinition, PartitionKeyKind, PartitionKeyNumber, PartitionKeyPath,
-    PartitionKeyRangeId, PartitionKeyValue, PartitionKeyVersion,
+    PartitionKeyRangeId, PartitionKeyValue, PartitionKeyVersion, murmur3_32,
 };
 pub use query::{
     AggregateType, DistinctCountInfo, DistinctType, HybridSearchQueryInfo, PLAN_VERSION,

@@ -20,6 +20,7 @@ pub use definition::{
 };
 pub use effective::EffectivePartitionKey;
 pub use key::PartitionKey;
+pub use murmur::murmur3_32;
 pub use path::PartitionKeyPath;
 pub use range::EffectivePartitionKeyRange;
 pub use range_id::PartitionKeyRangeId;

@@ -38,8 +38,8 @@ pub(super) fn murmur3_128(data: &[u8]) -> u128 {
     u128::from(h2) << 64 | u128::from(h1)
 }
 
-/// MurmurHash3 x86, 32 bits.
-pub(super) fn murmur3_32(data: &[u8]) -> u32 {
+/// MurmurHash3 x86, 32 bits, seed 0.
+pub fn murmur3_32(data: &[u8]) -> u32 {
     let mut hash = 0u32;
     let (blocks, tail) = data.as_chunks::<4>();
     for block in blocks {

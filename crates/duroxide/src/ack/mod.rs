@@ -1,0 +1,8 @@
+//! Committing a turn: everything it wrote in one batch, or staged and then committed by one.
+
+mod key_values;
+mod plan;
+mod run;
+
+pub(crate) use plan::{AckPlan, Turn, event_document, plan, replaced};
+pub(crate) use run::Outcome;

@@ -1,0 +1,385 @@
+//! The requests of a commit, and of the other ends a turn can have: abandoned, renewed.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::Event;
+use duroxide::providers::{
+    ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
+};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use super::{AckPlan, Turn, plan, replaced};
+use crate::core::Core;
+use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
+use crate::failure::{Cause, Failure};
+use crate::held::HeldTurn;
+use crate::lock_token::LockToken;
+use crate::store::{Scope, millis};
+use crate::write::{self, Change, Write};
+use crate::{PATIENCE_MS, ids};
+
+const ACK: &str = "ack_orchestration_item";
+const ABANDON: &str = "abandon_orchestration_item";
+const RENEW: &str = "renew_orchestration_item_lock";
+
+/// What a token has locked.
+const LOCKED: &str =
+    "SELECT * FROM c WHERE (c.type = 'orch_queue' AND c.lockToken = @token) OR c.type = 'kv'";
+
+/// What a turn that was not committed has left: documents that nobody sees.
+const STAGED: &str = "SELECT * FROM c WHERE c.stagedTurn = @turn OR c.staged.turn = @turn";
+
+/// What a turn did.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) execution_id: u64,
+    pub(crate) history: Vec<Event>,
+    pub(crate) worker_items: Vec<WorkItem>,
+    pub(crate) orchestrator_items: Vec<WorkItem>,
+    pub(crate) metadata: ExecutionMetadata,
+    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
+}
+
+impl Core {
+    /// Commits a turn, all or nothing.
+    pub(crate) async fn ack_turn(
+        self: &Arc<Self>,
+        token: &str,
+        outcome: Outcome,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_turn(ACK, token).await?;
+        let mut held = held.lock().await;
+        let instance = held.instance.instance_id.clone();
+        self.check_lock(ACK, token, &held)?;
+        let tell = |failure: Failure| failure.tell(ACK, &instance);
+        if held.instance.staging_turn.is_some() {
+            self.sweep_staged(&mut held).await.map_err(tell)?;
+        }
+        let is_other =
+            held.instance.turn > 0 && outcome.execution_id != held.instance.current_execution_id;
+        let execution = match is_other {
+            true => {
+                let id = ids::execution(&instance, outcome.execution_id);
+                self.store.read(&instance, &id).await.map_err(tell)?
+            }
+            false => None,
+        };
+        let enqueued = outcome.worker_items.len() + outcome.orchestrator_items.len();
+        let plan = plan(&Turn {
+            token,
+            instance: &held.instance,
+            messages: &held.messages,
+            key_values: &held.key_values,
+            execution,
+            execution_id: outcome.execution_id,
+            history: &outcome.history,
+            worker_items: &outcome.worker_items,
+            orchestrator_items: &outcome.orchestrator_items,
+            metadata: &outcome.metadata,
+            cancelled: &outcome.cancelled,
+            now: self.store.now(),
+            first_seq: self.store.clock().next_sequences(enqueued),
+        })?;
+        self.commit(token, &mut held, &plan).await?;
+        self.turns.remove(token);
+        self.deliver_all(plan.intents).await;
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// Sends a plan: what is staged, then what commits.
+    async fn commit(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+        plan: &AckPlan,
+    ) -> Result<(), ProviderError> {
+        for (number, chunk) in (1..).zip(&plan.staged) {
+            let mut staging = held.instance.clone();
+            staging.staging_turn = Some(plan.instance.turn);
+            staging.staged_batches = number;
+            let extended = self.store.now().saturating_add(millis(held.lock_timeout));
+            staging.locked_until = staging.locked_until.max(Some(extended));
+            self.write_fenced(token, held, staging, chunk, false).await?;
+        }
+        self.write_fenced(token, held, plan.instance.clone(), &plan.commit, true).await
+    }
+
+    /// One batch of a commit, with the instance as its first change.
+    async fn write_fenced(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+        mut instance: InstanceDocument,
+        writes: &[Write],
+        is_commit: bool,
+    ) -> Result<(), ProviderError> {
+        let partition = instance.instance_id.clone();
+        let give_up = self.store.now().saturating_add(PATIENCE_MS);
+        loop {
+            instance.etag.clone_from(&held.instance.etag);
+            let batch: Vec<Write> =
+                std::iter::once(replaced(&instance)).chain(writes.iter().cloned()).collect();
+            let lock_end = held.instance.locked_until.unwrap_or_default();
+            // Half of the lock is left for renewing it.
+            let pause = lock_end - millis(held.lock_timeout) / 2;
+            let until = pause.max(self.store.now() + 1).min(give_up);
+            let failure = match self.store.write(&partition, &batch, until).await {
+                Ok(results) => {
+                    instance.etag = results.first().and_then(|it| it.etag().cloned());
+                    held.instance = instance;
+                    return Ok(());
+                }
+                Err(failure) => failure,
+            };
+            match failure.cause {
+                Cause::Transient if self.store.now() < give_up => {
+                    self.keep_lock(token, held).await?;
+                }
+                Cause::Ambiguous => match self.find_commit(token, &instance, is_commit).await {
+                    Ok(Some(there)) => {
+                        held.instance = there;
+                        return Ok(());
+                    }
+                    Ok(None) => return Err(lost(ACK, &partition)),
+                    Err(failure) => {
+                        held.is_dead = true;
+                        return Err(failure.tell(ACK, &partition));
+                    }
+                },
+                Cause::Transient => {
+                    held.is_dead = true;
+                    return Err(failure.tell(ACK, &partition));
+                }
+                Cause::Conflict if failure.position != Some(0) => {
+                    let sentence = format!("{partition}: {}", failure.error());
+                    return Err(ProviderError::permanent(ACK, sentence));
+                }
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
+                    return Err(lost(ACK, &partition));
+                }
+                Cause::Refused => return Err(failure.tell(ACK, &partition)),
+            }
+        }
+    }
+
+    /// After an answer that was lost: whether a batch was written all the same. None if the lock is another's.
+    async fn find_commit(
+        &self,
+        token: &str,
+        wanted: &InstanceDocument,
+        is_commit: bool,
+    ) -> Result<Option<InstanceDocument>, Failure> {
+        let Some(there) = self.read_instance(&wanted.instance_id).await? else { return Ok(None) };
+        let is_written = match is_commit {
+            true => there.recent_acks.iter().any(|ack| ack == token),
+            false => {
+                there.is_held_by(token)
+                    && (there.staging_turn, there.staged_batches)
+                        == (wanted.staging_turn, wanted.staged_batches)
+            }
+        };
+        Ok(is_written.then_some(there))
+    }
+
+    /// Extends the lock of a commit that has to wait.
+    async fn keep_lock(&self, token: &str, held: &mut HeldTurn) -> Result<(), ProviderError> {
+        let until = self.store.now().saturating_add(millis(held.lock_timeout));
+        match self.extend(token, held, until).await {
+            Err(failure) if failure.cause == Cause::Transient => Ok(()),
+            Err(_) => Err(lost(ACK, &held.instance.instance_id)),
+            Ok(()) => Ok(()),
+        }
+    }
+
+    async fn extend(&self, token: &str, held: &mut HeldTurn, until: i64) -> Result<(), Failure> {
+        let mut instance = held.instance.clone();
+        // A renewal never shortens.
+        instance.locked_until = instance.locked_until.max(Some(until));
+        let partition = instance.instance_id.clone();
+        match self.store.write_once(&partition, &[replaced(&instance)]).await {
+            Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
+            Err(failure) if failure.cause == Cause::Ambiguous => {
+                match self.read_instance(&partition).await? {
+                    Some(there) if there.is_held_by(token) => instance = there,
+                    _ => return Err(failure),
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        self.turns.extend(token, instance.locked_until.unwrap_or_default());
+        held.instance = instance;
+        Ok(())
+    }
+
+    /// Removes what a turn that was not committed has left, so that it is not taken for this one's.
+    async fn sweep_staged(&self, held: &mut HeldTurn) -> Result<(), Failure> {
+        let instance = &held.instance;
+        let Some(turn) = instance.staging_turn else { return Ok(()) };
+        let rows: Vec<Value> = self
+            .store
+            .values(Scope::Partition(&instance.instance_id), STAGED, &[("@turn", json!(turn))])
+            .await?;
+        let committed = instance.turn;
+        let remove = |row: Value| match row["type"].as_str() {
+            Some(kinds::KEY_VALUE) => {
+                let document: KeyValueDocument = self.store.readable(row)?;
+                let document = document.as_of(committed);
+                Some(match document.is_empty() {
+                    true => Write::delete(&document.id, None),
+                    false => Write::upsert(&document.id, &document),
+                })
+            }
+            _ => row["id"].as_str().map(|id| Write::delete(id, None)),
+        };
+        let writes: Vec<Write> = rows.into_iter().filter_map(remove).collect();
+        let partition = instance.instance_id.clone();
+        for chunk in write::chunks(writes, replaced(instance).bytes()) {
+            let batch: Vec<Write> =
+                std::iter::once(replaced(&held.instance)).chain(chunk).collect();
+            let results = self.store.write_once(&partition, &batch).await?;
+            held.instance.etag = results.first().and_then(|it| it.etag().cloned());
+        }
+        (held.instance.staging_turn, held.instance.staged_batches) = (None, 0);
+        Ok(())
+    }
+
+    /// Gives a turn back: its messages are handled later, by whoever comes.
+    pub(crate) async fn abandon_turn(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_turn(ABANDON, token).await?;
+        let held = held.lock().await;
+        let mut instance = held.instance.clone();
+        (instance.lock_token, instance.locked_until) = (None, None);
+        let visible_at = delay.map(|delay| self.store.now().saturating_add(millis(delay)));
+        let release = |message: &MessageDocument| Write {
+            id: message.id.clone(),
+            change: Change::Lock {
+                token: None,
+                until: None,
+                attempts: if ignore_attempt { -1 } else { 0 },
+                visible_at,
+                if_match: None,
+            },
+        };
+        let batch: Vec<Write> =
+            std::iter::once(replaced(&instance)).chain(held.messages.iter().map(release)).collect();
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        let written = self.store.write(&instance.instance_id, &batch, until).await;
+        self.turns.remove(token);
+        match written {
+            Ok(_) => {}
+            Err(failure) if failure.cause == Cause::Ambiguous => {
+                let there = self.read_instance(&instance.instance_id).await;
+                let there = there.map_err(|it| it.tell(ABANDON, &instance.instance_id))?;
+                if there.is_some_and(|there| there.is_held_by(token)) {
+                    return Err(failure.tell(ABANDON, &instance.instance_id));
+                }
+            }
+            Err(failure) => match failure.cause {
+                Cause::Transient => return Err(failure.tell(ABANDON, &instance.instance_id)),
+                _ => return Err(lost(ABANDON, &instance.instance_id)),
+            },
+        }
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// Extends the lock of a turn.
+    pub(crate) async fn renew_turn(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_turn(RENEW, token).await?;
+        let mut held = held.lock().await;
+        self.check_lock(RENEW, token, &held)?;
+        let until = self.store.now().saturating_add(millis(extend_for));
+        let instance = held.instance.instance_id.clone();
+        self.extend(token, &mut held, until).await.map_err(|failure| match failure.cause {
+            Cause::Transient | Cause::Ambiguous => failure.tell(RENEW, &instance),
+            _ => lost(RENEW, &instance),
+        })
+    }
+
+    /// The turn that a token has locked.
+    async fn held_turn(
+        &self,
+        operation: &'static str,
+        token: &str,
+    ) -> Result<Arc<Mutex<HeldTurn>>, ProviderError> {
+        if let Some(held) = self.turns.get(token) {
+            return Ok(held);
+        }
+        let parsed: LockToken = token
+            .parse()
+            .ok()
+            .filter(|token: &LockToken| token.worker_item.is_none())
+            .ok_or_else(|| ProviderError::permanent(operation, "Invalid lock token"))?;
+        let tell = |failure: Failure| failure.tell(operation, &parsed.instance);
+        let instance = self.read_instance(&parsed.instance).await.map_err(tell)?;
+        let instance = instance.filter(|instance| instance.is_held_by(token));
+        let instance =
+            instance.ok_or_else(|| ProviderError::permanent(operation, "Invalid lock token"))?;
+        self.read_held(token, instance).await.map_err(tell)
+    }
+
+    /// What a token has locked, read anew: another process, or another life of this one, locked it.
+    async fn read_held(
+        &self,
+        token: &str,
+        instance: InstanceDocument,
+    ) -> Result<Arc<Mutex<HeldTurn>>, Failure> {
+        let rows: Vec<Value> = self
+            .store
+            .values(Scope::Partition(&instance.instance_id), LOCKED, &[("@token", json!(token))])
+            .await?;
+        let (mut messages, mut key_values) = (Vec::new(), Vec::new());
+        for row in rows {
+            match row["type"].as_str() {
+                Some(kinds::KEY_VALUE) => {
+                    let document = self.store.readable::<KeyValueDocument>(row);
+                    key_values.extend(document.map(|it| it.as_of(instance.turn)));
+                }
+                _ => messages.extend(self.store.readable::<MessageDocument>(row)),
+            }
+        }
+        let (now, expires) = (self.store.now(), instance.locked_until.unwrap_or_default());
+        let lock_timeout =
+            Duration::from_millis(expires.saturating_sub(now).max(1_000).unsigned_abs());
+        let held = HeldTurn { instance, messages, key_values, lock_timeout, is_dead: false };
+        Ok(self.turns.insert(token, held, expires, now))
+    }
+
+    fn check_lock(
+        &self,
+        operation: &'static str,
+        token: &str,
+        held: &HeldTurn,
+    ) -> Result<(), ProviderError> {
+        let instance = &held.instance;
+        if held.is_dead {
+            let sentence = format!(
+                "{}: an earlier commit with this token may have happened; the turn runs again",
+                instance.instance_id
+            );
+            return Err(ProviderError::permanent(operation, sentence));
+        }
+        if !instance.is_held_by(token) || !instance.is_locked(self.store.now()) {
+            self.turns.remove(token);
+            return Err(lost(operation, &instance.instance_id));
+        }
+        Ok(())
+    }
+}
+
+/// The lock is gone: expired, taken over, or removed with its instance.
+fn lost(operation: &str, instance: &str) -> ProviderError {
+    ProviderError::permanent(operation, format!("{instance}: Lock token invalid or expired"))
+}

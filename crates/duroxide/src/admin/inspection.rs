@@ -1,0 +1,204 @@
+//! Lists and metrics.
+
+use duroxide::providers::{ExecutionInfo, InstanceInfo, ProviderError, QueueDepths, SystemMetrics};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::documents::{ExecutionDocument, InstanceDocument, Payload};
+use crate::failure::Failure;
+use crate::ids;
+use crate::store::Scope;
+
+/// Instances that are there for all to see.
+const VISIBLE: &str =
+    "c.type = 'instance' AND c.isProvisional = false AND NOT IS_DEFINED(c.isDeleting)";
+
+#[derive(Deserialize)]
+struct Counted {
+    status: Option<String>,
+    n: u64,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Staged {
+    instance_id: String,
+    staged_turn: u64,
+    n: u64,
+}
+
+impl Core {
+    /// The ids of instances, all of them or those that satisfy a condition.
+    pub(crate) async fn list_instances(
+        &self,
+        operation: &str,
+        condition: &str,
+        parameters: &[(&str, Value)],
+    ) -> Result<Vec<String>, ProviderError> {
+        let text = format!(
+            "SELECT VALUE c.instanceId FROM c WHERE {VISIBLE}{condition} ORDER BY c.createdAt"
+        );
+        let found = self.store.values(Scope::Everything, &text, parameters).await;
+        found.map_err(|failure| failure.tell(operation, "instances"))
+    }
+
+    /// The executions of an instance.
+    pub(crate) async fn executions(
+        &self,
+        operation: &str,
+        instance: &str,
+    ) -> Result<Vec<ExecutionDocument>, ProviderError> {
+        let text = "SELECT * FROM c WHERE c.type = 'execution'";
+        let found = self.store.documents(Scope::Partition(instance), text, &[]).await;
+        let mut found: Vec<ExecutionDocument> =
+            found.map_err(|failure| failure.tell(operation, instance))?;
+        found.sort_by_key(|execution| execution.execution_id);
+        Ok(found)
+    }
+
+    /// What an instance is.
+    pub(crate) async fn instance_info(
+        &self,
+        instance: &str,
+    ) -> Result<InstanceInfo, ProviderError> {
+        const OPERATION: &str = "get_instance_info";
+        let there = self.expect_instance(OPERATION, instance).await?;
+        let owner = ids::execution(instance, there.current_execution_id);
+        let output = self.output(OPERATION, instance, &owner, there.output.as_ref()).await?;
+        Ok(InstanceInfo {
+            instance_id: there.instance_id,
+            orchestration_name: there.orchestration_name.unwrap_or_default(),
+            orchestration_version: there
+                .orchestration_version
+                .unwrap_or_else(|| "unknown".to_owned()),
+            current_execution_id: there.current_execution_id,
+            status: there.status,
+            output,
+            created_at: there.created_at.unsigned_abs(),
+            updated_at: there.updated_at.unsigned_abs(),
+            parent_instance_id: there.parent_instance_id,
+        })
+    }
+
+    async fn output(
+        &self,
+        operation: &str,
+        instance: &str,
+        owner: &str,
+        output: Option<&Payload>,
+    ) -> Result<Option<String>, ProviderError> {
+        let Some(output) = output else { return Ok(None) };
+        let text = self.text_of(instance, owner, output).await;
+        text.map(Some).map_err(|failure| failure.tell(operation, instance))
+    }
+
+    /// An instance that is there for all to see, or an error that says that there is none.
+    pub(crate) async fn expect_instance(
+        &self,
+        operation: &str,
+        instance: &str,
+    ) -> Result<InstanceDocument, ProviderError> {
+        let there = self.visible_instance(operation, instance).await?;
+        there.ok_or_else(|| {
+            ProviderError::permanent(operation, format!("Instance {instance} not found"))
+        })
+    }
+
+    /// What an execution is.
+    pub(crate) async fn execution_info(
+        &self,
+        instance: &str,
+        execution: u64,
+    ) -> Result<ExecutionInfo, ProviderError> {
+        const OPERATION: &str = "get_execution_info";
+        let tell = |failure: Failure| failure.tell(OPERATION, instance);
+        let id = ids::execution(instance, execution);
+        let document: Option<ExecutionDocument> =
+            self.store.read(instance, &id).await.map_err(tell)?;
+        let Some(document) = document else {
+            let sentence = format!("Execution {execution} not found for instance {instance}");
+            return Err(ProviderError::permanent(OPERATION, sentence));
+        };
+        let events = self.read_execution(OPERATION, instance, Some(execution)).await?;
+        let output = self.output(OPERATION, instance, &id, document.output.as_ref()).await?;
+        Ok(ExecutionInfo {
+            execution_id: execution,
+            status: document.status,
+            output,
+            started_at: document.started_at.unsigned_abs(),
+            completed_at: document.completed_at.map(i64::unsigned_abs),
+            event_count: events.len(),
+        })
+    }
+
+    /// How much there is of everything.
+    pub(crate) async fn system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
+        let tell = |failure: Failure| failure.tell("get_system_metrics", "container");
+        let by_status =
+            format!("SELECT c.status, COUNT(1) AS n FROM c WHERE {VISIBLE} GROUP BY c.status");
+        let counted: Vec<Counted> =
+            self.store.values(Scope::Everything, &by_status, &[]).await.map_err(tell)?;
+        let of = |status: &str| {
+            let those = counted.iter().filter(|row| row.status.as_deref() == Some(status));
+            those.map(|row| row.n).sum()
+        };
+        Ok(SystemMetrics {
+            total_instances: counted.iter().map(|row| row.n).sum(),
+            total_executions: self.count("c.type = 'execution'").await.map_err(tell)?,
+            running_instances: of("Running"),
+            completed_instances: of("Completed"),
+            failed_instances: of("Failed"),
+            total_events: self.count_committed("history").await.map_err(tell)?,
+        })
+    }
+
+    /// How much waits for dispatchers.
+    pub(crate) async fn queue_depths(&self) -> Result<QueueDepths, ProviderError> {
+        let tell = |failure: Failure| failure.tell("get_queue_depths", "container");
+        let orchestrator =
+            self.count("c.type = 'orch_queue' AND IS_NULL(c.lockToken)").await.map_err(tell)?;
+        let worker =
+            self.count("c.type = 'worker_queue' AND IS_NULL(c.lockToken)").await.map_err(tell)?;
+        let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
+        Ok(QueueDepths {
+            orchestrator_queue: size(orchestrator),
+            worker_queue: size(worker),
+            timer_queue: 0,
+        })
+    }
+
+    async fn count(&self, condition: &str) -> Result<u64, Failure> {
+        let text = format!("SELECT VALUE COUNT(1) FROM c WHERE {condition}");
+        let counted: Vec<u64> = self.store.values(Scope::Everything, &text, &[]).await?;
+        Ok(counted.first().copied().unwrap_or_default())
+    }
+
+    /// Counts documents, without those of turns that were not committed.
+    async fn count_committed(&self, kind: &str) -> Result<u64, Failure> {
+        let condition = format!("c.type = '{kind}' AND NOT IS_DEFINED(c.stagedTurn)");
+        let mut count = self.count(&condition).await?;
+        let text = format!(
+            "SELECT c.instanceId, c.stagedTurn, COUNT(1) AS n FROM c \
+             WHERE c.type = '{kind}' AND IS_DEFINED(c.stagedTurn) GROUP BY c.instanceId, c.stagedTurn"
+        );
+        let staged: Vec<Staged> = self.store.values(Scope::Everything, &text, &[]).await?;
+        for group in staged {
+            let instance = self.read_instance(&group.instance_id).await?;
+            if instance.is_some_and(|it| it.has_committed(Some(group.staged_turn))) {
+                count += group.n;
+            }
+        }
+        Ok(count)
+    }
+
+    /// The instances that an instance has started as its own.
+    pub(crate) async fn children(
+        &self,
+        operation: &str,
+        instance: &str,
+    ) -> Result<Vec<String>, ProviderError> {
+        let parent = [("@parent", json!(instance))];
+        self.list_instances(operation, " AND c.parentInstanceId = @parent", &parent).await
+    }
+}

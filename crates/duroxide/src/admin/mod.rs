@@ -1,0 +1,5 @@
+//! What administrators ask for: lists, metrics, deletion, pruning.
+
+mod deletion;
+mod inspection;
+mod pruning;

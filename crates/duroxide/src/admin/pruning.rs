@@ -1,0 +1,127 @@
+//! Pruning: executions that have ended, of instances that go on.
+
+use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::documents::{ExecutionDocument, kinds};
+use crate::failure::Failure;
+use crate::ids;
+use crate::store::Scope;
+use crate::write::Write;
+
+const ONE: &str = "prune_executions";
+const BULK: &str = "prune_executions_bulk";
+
+/// The events of an execution; their parts go with them.
+const EVENTS: &str = "SELECT c.id, c.type, c.eventData FROM c WHERE c.type = 'history' AND c.executionId = @execution";
+
+impl Core {
+    /// Removes executions of an instance that have ended.
+    pub(crate) async fn prune(
+        &self,
+        instance: &str,
+        options: &PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        let there = self.expect_instance(ONE, instance).await?;
+        let executions = self.executions(ONE, instance).await?;
+        let mut result = PruneResult { instances_processed: 1, ..PruneResult::default() };
+        for execution in prunable(&executions, there.current_execution_id, options) {
+            let removed = self.remove_execution(instance, execution).await;
+            result.events_deleted += removed.map_err(|failure| failure.tell(ONE, instance))?;
+            result.executions_deleted += 1;
+        }
+        Ok(result)
+    }
+
+    /// Removes an execution, its document last: what was interrupted is found again.
+    async fn remove_execution(&self, instance: &str, execution: u64) -> Result<u64, Failure> {
+        let rows: Vec<Value> = self
+            .store
+            .values(Scope::Partition(instance), EVENTS, &[("@execution", json!(execution))])
+            .await?;
+        let (mut writes, mut events) = (Vec::new(), 0);
+        for row in rows {
+            let Some(id) = row["id"].as_str() else { continue };
+            let parts = row["eventData"]["parts"].as_u64().unwrap_or_default();
+            let part = |number| Write::delete(&ids::payload_part(id, number as usize), None);
+            writes.extend((0..parts).map(part));
+            writes.push(Write::delete(id, None));
+            events += u64::from(row["type"] == kinds::HISTORY);
+        }
+        self.remove_all(instance, writes).await?;
+        let document = Write::delete(&ids::execution(instance, execution), None);
+        self.remove_all(instance, vec![document]).await?;
+        Ok(events)
+    }
+
+    /// Prunes instances that a filter is about, those that run included.
+    pub(crate) async fn prune_bulk(
+        &self,
+        filter: &InstanceFilter,
+        options: &PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        let mut result = PruneResult::default();
+        for instance in self.filtered(BULK, "", filter).await? {
+            let pruned = self.prune(&instance, options).await?;
+            result.instances_processed += pruned.instances_processed;
+            result.executions_deleted += pruned.executions_deleted;
+            result.events_deleted += pruned.events_deleted;
+        }
+        Ok(result)
+    }
+}
+
+/// The executions that may go: never the current one, never one that runs, and of the others those that every option
+/// names.
+fn prunable(executions: &[ExecutionDocument], current: u64, options: &PruneOptions) -> Vec<u64> {
+    let kept = options.keep_last.map_or(0, |count| count as usize);
+    let newest: Vec<u64> =
+        executions.iter().rev().take(kept).map(|execution| execution.execution_id).collect();
+    let may_go = |execution: &&ExecutionDocument| {
+        let is_old = options.completed_before.is_none_or(|before| {
+            execution.completed_at.is_some_and(|at| at.unsigned_abs() < before)
+        });
+        execution.execution_id != current
+            && execution.status != "Running"
+            && !newest.contains(&execution.execution_id)
+            && is_old
+    };
+    executions.iter().filter(may_go).map(|execution| execution.execution_id).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn executions() -> Vec<ExecutionDocument> {
+        let of = |(id, status, completed_at): (u64, &str, Option<i64>)| {
+            let mut execution = ExecutionDocument::started("i", id, 0);
+            (execution.status, execution.completed_at) = (status.to_owned(), completed_at);
+            execution
+        };
+        let old = "ContinuedAsNew";
+        [
+            (1, old, Some(10)),
+            (2, old, Some(20)),
+            (3, "Running", None),
+            (4, old, Some(40)),
+            (5, "Running", None),
+        ]
+        .map(of)
+        .to_vec()
+    }
+
+    #[test]
+    fn neither_the_current_nor_a_running_execution_goes() {
+        assert_eq!(prunable(&executions(), 5, &PruneOptions::default()), [1, 2, 4]);
+    }
+
+    #[test]
+    fn every_option_must_let_an_execution_go() {
+        let options = |keep_last, completed_before| PruneOptions { keep_last, completed_before };
+        assert_eq!(prunable(&executions(), 5, &options(Some(2), None)), [1, 2]);
+        assert_eq!(prunable(&executions(), 5, &options(None, Some(20))), [1]);
+        assert_eq!(prunable(&executions(), 5, &options(Some(4), Some(30))), [1]);
+    }
+}

@@ -1,0 +1,165 @@
+//! What a provider is made with.
+
+use std::fmt;
+use std::time::Duration;
+
+use sidereal::driver::system::Clock;
+use sidereal::{CosmosClient, CosmosCredential};
+
+use crate::ProviderSetupError;
+
+/// How often intents of others are looked for, if nothing is said.
+const SCAN_INTERVAL: Duration = Duration::from_secs(30);
+
+/// The endpoint of the local account, and the key of every Cosmos DB emulator, which is public.
+const EMULATOR_ENDPOINT: &str = "http://localhost:8081/";
+const EMULATOR_KEY: &str =
+    "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
+
+/// What a provider is made with.
+///
+/// ```no_run
+/// use sidereal_duroxide::CosmosDBProviderConfig;
+///
+/// let config = CosmosDBProviderConfig::from_env()?.with_database("workflows");
+/// # Ok::<(), sidereal_duroxide::ProviderSetupError>(())
+/// ```
+#[derive(Clone)]
+#[must_use]
+pub struct CosmosDBProviderConfig {
+    pub(crate) account: Account,
+    /// The database; it is created if there is none.
+    pub database: String,
+    /// The container; it is created if there is none.
+    pub container: String,
+    /// How many orchestration dispatchers the runtime has.
+    pub orch_concurrency: u32,
+    /// How many worker dispatchers the runtime has.
+    pub worker_concurrency: u32,
+    /// How often messages that this process could not deliver are tried again.
+    pub reconciler_interval: Duration,
+    /// How old a message of another process must be before it is delivered in its place.
+    pub reconciler_age_threshold: Duration,
+    /// How often messages of other processes are looked for.
+    pub reconciler_scan_interval: Duration,
+    /// Whether a fetch looks once, whatever time it is given.
+    pub short_poll: bool,
+    /// How long a fetch that waits lets pass between two looks.
+    pub poll_interval: Duration,
+    pub(crate) clock: Clock,
+}
+
+/// The account that a provider stores in.
+#[derive(Clone)]
+pub(crate) enum Account {
+    /// One to connect to.
+    At(String, CosmosCredential),
+    /// One that the application is connected to.
+    Connected(CosmosClient),
+}
+
+impl CosmosDBProviderConfig {
+    /// The account at an endpoint, with any credential that the client takes.
+    pub fn new(endpoint: impl Into<String>, credential: impl Into<CosmosCredential>) -> Self {
+        Self::of(Account::At(endpoint.into(), credential.into()))
+    }
+
+    /// An account that the application is connected to already.
+    pub fn with_client(client: CosmosClient) -> Self {
+        Self::of(Account::Connected(client))
+    }
+
+    fn of(account: Account) -> Self {
+        Self {
+            account,
+            database: "duroxide".to_owned(),
+            container: "duroxide".to_owned(),
+            orch_concurrency: 1,
+            worker_concurrency: 1,
+            reconciler_interval: Duration::from_secs(2),
+            reconciler_age_threshold: Duration::from_secs(2),
+            reconciler_scan_interval: SCAN_INTERVAL,
+            short_poll: false,
+            poll_interval: Duration::from_millis(100),
+            clock: Clock::default(),
+        }
+    }
+
+    /// The account that the environment names: `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY`, with `COSMOSDB_DATABASE` and
+    /// `COSMOSDB_CONTAINER` for the names. `COSMOS_…` are aliases.
+    ///
+    /// # Errors
+    ///
+    /// The endpoint or the key is not set, or the key is not base64.
+    pub fn from_env() -> Result<Self, ProviderSetupError> {
+        Self::from_lookup(|name| std::env::var(name).ok())
+    }
+
+    /// The same with an environment of the caller's.
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn from_lookup(
+        variable: impl Fn(&str) -> Option<String>,
+    ) -> Result<Self, ProviderSetupError> {
+        let set = |name: &str| {
+            let names = [format!("COSMOSDB_{name}"), format!("COSMOS_{name}")];
+            names.iter().find_map(|name| variable(name).filter(|value| !value.is_empty()))
+        };
+        let missing = |name: &str| {
+            ProviderSetupError::configuration(format!(
+                "COSMOSDB_{name} is not set: name the account in COSMOSDB_ENDPOINT and COSMOSDB_KEY"
+            ))
+        };
+        let endpoint = set("ENDPOINT").ok_or_else(|| missing("ENDPOINT"))?;
+        let key = set("KEY").ok_or_else(|| missing("KEY"))?;
+        let mut config = Self::new(endpoint, CosmosCredential::key(&key)?);
+        if let Some(database) = set("DATABASE") {
+            config.database = database;
+        }
+        if let Some(container) = set("CONTAINER") {
+            config.container = container;
+        }
+        Ok(config)
+    }
+
+    /// The local account, as `sidereal emulator` starts it.
+    pub fn emulator() -> Self {
+        let key = CosmosCredential::key(EMULATOR_KEY).expect("the emulator's key is base64");
+        Self::new(EMULATOR_ENDPOINT, key)
+    }
+
+    /// The same with another database.
+    pub fn with_database(mut self, database: impl Into<String>) -> Self {
+        self.database = database.into();
+        self
+    }
+
+    /// The same with another container.
+    pub fn with_container(mut self, container: impl Into<String>) -> Self {
+        self.container = container.into();
+        self
+    }
+
+    /// The same with time and ids from elsewhere, such as a simulation's.
+    pub fn with_clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
+        self
+    }
+}
+
+impl fmt::Debug for CosmosDBProviderConfig {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let endpoint = match &self.account {
+            Account::At(endpoint, _) => endpoint.as_str(),
+            Account::Connected(_) => "connected",
+        };
+        formatter
+            .debug_struct("CosmosDBProviderConfig")
+            .field("endpoint", &endpoint)
+            .field("database", &self.database)
+            .field("container", &self.container)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! The instance: what an orchestration is, and who works on it.
+
+use serde::{Deserialize, Serialize};
+use sidereal_protocol::Etag;
+
+use super::{Payload, kinds};
+use crate::ids;
+
+/// One for each instance. Its etag is the fence of every change to the instance's partition.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct InstanceDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) orchestration_name: Option<String>,
+    pub(crate) orchestration_version: Option<String>,
+    pub(crate) current_execution_id: u64,
+    pub(crate) status: String,
+    /// Its parts, if it has any, are the execution's.
+    pub(crate) output: Option<Payload>,
+    pub(crate) parent_instance_id: Option<String>,
+    /// Of the current execution.
+    pub(crate) pinned_duroxide_version: Option<PinnedVersion>,
+    pub(crate) custom_status: Option<String>,
+    pub(crate) custom_status_version: u64,
+    pub(crate) lock_token: Option<String>,
+    /// Milliseconds since 1970.
+    pub(crate) locked_until: Option<i64>,
+    pub(crate) created_at: i64,
+    pub(crate) updated_at: i64,
+
+    /// Drawn when the instance is created: what a former instance of the same id left behind is told apart by it.
+    pub(crate) incarnation: String,
+    /// When the current execution began, and when it ended.
+    pub(crate) execution_started_at: i64,
+    pub(crate) completed_at: Option<i64>,
+    /// How many turns were committed.
+    #[serde(default)]
+    pub(crate) turn: u64,
+    /// It was locked, and no turn has named its orchestration yet: nobody sees it but the dispatcher.
+    #[serde(default)]
+    pub(crate) is_provisional: bool,
+    /// How many documents of keys there are, those of cleared keys included.
+    #[serde(default)]
+    pub(crate) key_values: u32,
+    /// The tokens of the last turns that were committed: a commit whose answer was lost is found here.
+    #[serde(default)]
+    pub(crate) recent_acks: Vec<String>,
+    /// A turn whose documents are being written in several batches, and is not committed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) staging_turn: Option<u64>,
+    /// How many of its batches were written.
+    #[serde(default)]
+    pub(crate) staged_batches: u32,
+    /// What a committed turn left to be done.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) cleanup: Vec<Cleanup>,
+    /// It is being deleted: nothing sees it any more, and nothing may be committed to it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_deleting: bool,
+
+    /// Always 0: among the documents of its partition that are sorted by it, the instance is the first.
+    #[serde(default)]
+    pub(crate) enqueued_at: i64,
+
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
+}
+
+/// How many commits are remembered.
+const RECENT_ACKS: usize = 4;
+
+/// The version of duroxide that an execution was started with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct PinnedVersion {
+    pub(crate) major: u64,
+    pub(crate) minor: u64,
+    pub(crate) patch: u64,
+}
+
+/// A document that a committed turn no longer needs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "do")]
+pub(crate) enum Cleanup {
+    /// Delete it.
+    Delete { id: String },
+    /// Replace it by a tombstone, so that it cannot be created again.
+    Bury { id: String },
+}
+
+impl InstanceDocument {
+    /// An instance that was locked for the first time.
+    pub(crate) fn provisional(instance: &str, incarnation: String, now: i64) -> Self {
+        Self {
+            id: ids::instance(instance),
+            instance_id: instance.to_owned(),
+            kind: kinds::INSTANCE.to_owned(),
+            orchestration_name: None,
+            orchestration_version: None,
+            current_execution_id: 1,
+            status: "Running".to_owned(),
+            output: None,
+            parent_instance_id: None,
+            pinned_duroxide_version: None,
+            custom_status: None,
+            custom_status_version: 0,
+            lock_token: None,
+            locked_until: None,
+            created_at: now,
+            updated_at: now,
+            incarnation,
+            execution_started_at: now,
+            completed_at: None,
+            turn: 0,
+            is_provisional: true,
+            key_values: 0,
+            recent_acks: Vec::new(),
+            staging_turn: None,
+            staged_batches: 0,
+            cleanup: Vec::new(),
+            is_deleting: false,
+            enqueued_at: 0,
+            etag: None,
+        }
+    }
+
+    /// Whether a lock is held that has not expired.
+    pub(crate) fn is_locked(&self, now: i64) -> bool {
+        self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
+    }
+
+    /// Whether a token holds the lock, expired or not.
+    pub(crate) fn is_held_by(&self, token: &str) -> bool {
+        self.lock_token.as_deref() == Some(token)
+    }
+
+    /// Whether clients and administrators see it.
+    pub(crate) fn is_visible(&self) -> bool {
+        !self.is_provisional && !self.is_deleting
+    }
+
+    /// Whether a document of a turn that was written in several batches counts.
+    pub(crate) fn has_committed(&self, staged_turn: Option<u64>) -> bool {
+        staged_turn.is_none_or(|turn| turn <= self.turn)
+    }
+
+    /// Notes the commit of a turn by a token, and releases its lock.
+    pub(crate) fn commit(&mut self, token: &str, now: i64) {
+        self.turn += 1;
+        (self.staging_turn, self.staged_batches) = (None, 0);
+        (self.lock_token, self.locked_until, self.updated_at) = (None, None, now);
+        self.recent_acks.insert(0, token.to_owned());
+        self.recent_acks.truncate(RECENT_ACKS);
+    }
+}
+
+impl From<&semver::Version> for PinnedVersion {
+    fn from(version: &semver::Version) -> Self {
+        Self { major: version.major, minor: version.minor, patch: version.patch }
+    }
+}
+
+impl From<PinnedVersion> for semver::Version {
+    fn from(version: PinnedVersion) -> Self {
+        Self::new(version.major, version.minor, version.patch)
+    }
+}

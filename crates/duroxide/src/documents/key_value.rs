@@ -1,0 +1,94 @@
+//! The values that an orchestration keeps under keys of its own.
+
+use serde::{Deserialize, Serialize};
+use sidereal_protocol::Etag;
+
+use super::kinds;
+use crate::ids;
+
+/// One key of an instance: its value after the last execution, and what the current execution has done to it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyValueDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) key: String,
+    /// As of the end of the last execution; what the current one was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stored: Option<KeyValueChange>,
+    /// What the current execution made of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delta: Option<KeyValueChange>,
+    /// What a turn will make of it that is not committed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) staged: Option<StagedChange>,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
+}
+
+/// A value and when it was set; no value if the key was cleared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct KeyValueChange {
+    pub(crate) value: Option<String>,
+    pub(crate) last_updated_at: u64,
+}
+
+/// The state of a key after a turn that is written in several batches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StagedChange {
+    pub(crate) turn: u64,
+    pub(crate) stored: Option<KeyValueChange>,
+    pub(crate) delta: Option<KeyValueChange>,
+}
+
+impl KeyValueDocument {
+    /// A key that was never set.
+    pub(crate) fn new(instance: &str, key: &str) -> Self {
+        Self {
+            id: ids::key_value(instance, key),
+            instance_id: instance.to_owned(),
+            kind: kinds::KEY_VALUE.to_owned(),
+            key: key.to_owned(),
+            stored: None,
+            delta: None,
+            staged: None,
+            etag: None,
+        }
+    }
+
+    /// The document as of the last committed turn.
+    pub(crate) fn as_of(mut self, committed_turn: u64) -> Self {
+        if let Some(staged) = self.staged.take()
+            && staged.turn <= committed_turn
+        {
+            (self.stored, self.delta) = (staged.stored, staged.delta);
+        }
+        self
+    }
+
+    /// The value that a reader sees.
+    pub(crate) fn current(&self) -> Option<&KeyValueChange> {
+        self.delta.as_ref().or(self.stored.as_ref()).filter(|change| change.value.is_some())
+    }
+
+    /// The value that the current execution was started with.
+    pub(crate) fn at_start(&self) -> Option<&KeyValueChange> {
+        self.stored.as_ref().filter(|change| change.value.is_some())
+    }
+
+    /// What the execution did becomes what the next one starts with.
+    pub(crate) fn merge(&mut self) {
+        if let Some(delta) = self.delta.take() {
+            self.stored = delta.value.is_some().then_some(delta);
+        }
+    }
+
+    /// Whether nothing is left of the key.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.stored.is_none() && self.delta.is_none()
+    }
+}

@@ -1,0 +1,36 @@
+//! The documents of the container, one struct per type: what is stored, and nothing about when.
+//!
+//! All documents of an instance are in the partition of its id; sessions and the container's own documents have
+//! partitions of their own. `docs/provider-data-model.md` is the description of it for people.
+
+mod instance;
+mod key_value;
+mod payload;
+mod queue;
+mod records;
+
+pub(crate) use instance::{Cleanup, InstanceDocument, PinnedVersion};
+pub(crate) use key_value::{KeyValueChange, KeyValueDocument, StagedChange};
+pub(crate) use payload::{PartDocument, Payload};
+pub(crate) use queue::{MessageDocument, WorkerDocument};
+pub(crate) use records::{
+    ExecutionDocument, HistoryDocument, IntentDocument, SessionDocument, TombstoneDocument,
+};
+
+/// The value of `type`, by which documents are told apart.
+pub(crate) mod kinds {
+    pub(crate) const EXECUTION: &str = "execution";
+    pub(crate) const HISTORY: &str = "history";
+    pub(crate) const INSTANCE: &str = "instance";
+    pub(crate) const INTENT: &str = "outbox_intent";
+    pub(crate) const KEY_VALUE: &str = "kv";
+    pub(crate) const MESSAGE: &str = "orch_queue";
+    pub(crate) const PART: &str = "part";
+    pub(crate) const SCHEMA: &str = "schema";
+    pub(crate) const SESSION: &str = "session";
+    pub(crate) const TOMBSTONE: &str = "tombstone";
+    pub(crate) const WORKER_ITEM: &str = "worker_queue";
+}
+
+/// How long a tombstone lives: longer than a delivery may be repeated.
+pub(crate) const TOMBSTONE_SECONDS: u32 = 8 * 24 * 3600;

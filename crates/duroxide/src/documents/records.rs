@@ -1,0 +1,145 @@
+//! What is kept of an instance beside its state.
+
+use serde::{Deserialize, Serialize};
+use sidereal_protocol::Etag;
+
+use super::{Payload, PinnedVersion, TOMBSTONE_SECONDS, kinds};
+use crate::ids;
+
+/// One event of an execution.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HistoryDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) execution_id: u64,
+    pub(crate) event_id: u64,
+    pub(crate) event_data: Payload,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) staged_turn: Option<u64>,
+}
+
+/// One execution: an instance has another after it continued as new.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ExecutionDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) execution_id: u64,
+    pub(crate) status: String,
+    pub(crate) output: Option<Payload>,
+    pub(crate) pinned_duroxide_version: Option<PinnedVersion>,
+    pub(crate) started_at: i64,
+    pub(crate) completed_at: Option<i64>,
+}
+
+impl ExecutionDocument {
+    /// An execution that begins.
+    pub(crate) fn started(instance: &str, execution: u64, now: i64) -> Self {
+        Self {
+            id: ids::execution(instance, execution),
+            instance_id: instance.to_owned(),
+            kind: kinds::EXECUTION.to_owned(),
+            execution_id: execution,
+            status: "Running".to_owned(),
+            output: None,
+            pinned_duroxide_version: None,
+            started_at: now,
+            completed_at: None,
+        }
+    }
+}
+
+/// A message that is to be delivered to another instance.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct IntentDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) target_instance_id: String,
+    pub(crate) target_document_type: String,
+    pub(crate) payload: Payload,
+    pub(crate) visible_at: i64,
+    pub(crate) idempotency_key: String,
+    pub(crate) status: String,
+    pub(crate) created_at: i64,
+    pub(crate) attempt_count: u32,
+    pub(crate) last_attempt_at: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+    /// The order of the messages of one turn.
+    #[serde(default)]
+    pub(crate) seq: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) staged_turn: Option<u64>,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
+}
+
+/// Which worker has a session.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct SessionDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) session_id: String,
+    pub(crate) owner_id: String,
+    pub(crate) locked_until: i64,
+    pub(crate) last_activity: i64,
+    pub(crate) created_at: i64,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
+}
+
+impl SessionDocument {
+    /// A session that a worker claims for the first time.
+    pub(crate) fn claimed(session: &str, owner: &str, now: i64, until: i64) -> Self {
+        Self {
+            id: ids::session(session),
+            instance_id: ids::session_partition(session),
+            kind: kinds::SESSION.to_owned(),
+            session_id: session.to_owned(),
+            owner_id: owner.to_owned(),
+            locked_until: until,
+            last_activity: now,
+            created_at: now,
+            etag: None,
+        }
+    }
+
+    /// Whether another worker has it.
+    pub(crate) fn is_held_by_another(&self, owner: &str, now: i64) -> bool {
+        self.owner_id != owner && self.locked_until > now
+    }
+}
+
+/// What stays of a document that must not be created again. It ends by itself.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct TombstoneDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    pub(crate) ttl: u32,
+}
+
+impl TombstoneDocument {
+    /// The tombstone of a document.
+    pub(crate) fn of(instance: &str, id: &str) -> Self {
+        Self {
+            id: id.to_owned(),
+            instance_id: instance.to_owned(),
+            kind: kinds::TOMBSTONE.to_owned(),
+            ttl: TOMBSTONE_SECONDS,
+        }
+    }
+}

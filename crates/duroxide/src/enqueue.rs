@@ -1,0 +1,113 @@
+//! Work that is enqueued by nobody's turn: by clients, and by the runtime itself.
+
+use std::time::Duration;
+
+use duroxide::providers::{ProviderError, WorkItem};
+use serde_json::Value;
+
+use crate::PATIENCE_MS;
+use crate::core::Core;
+use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
+use crate::failure::{Cause, Failure};
+use crate::store::millis;
+use crate::work_items::{Enqueued, addressee, encode, message, worker_item};
+use crate::write::{self, Write};
+
+const FOR_ORCHESTRATOR: &str = "enqueue_for_orchestrator";
+const FOR_WORKER: &str = "enqueue_for_worker";
+
+impl Core {
+    /// Enqueues a message to an instance. The instance need not be there.
+    pub(crate) async fn enqueue_message(
+        &self,
+        item: &WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        let Some(instance) = addressee(item) else {
+            return Err(ProviderError::permanent(
+                FOR_ORCHESTRATOR,
+                "an activity is no message to an instance",
+            ));
+        };
+        let id = format!("direct:{}", self.store.clock().new_id());
+        let text = encode(FOR_ORCHESTRATOR, item)?;
+        let (message, parts) = message(id, instance, text, self.enqueued(delay));
+        let create = Write::create(&message.id, &message);
+        let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
+        self.create_with_parts(instance, create, &parts).await.map_err(tell)?;
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// Enqueues an activity.
+    pub(crate) async fn enqueue_item(&self, item: &WorkItem) -> Result<(), ProviderError> {
+        let (mut worker, parts) = worker_item(FOR_WORKER, item, self.enqueued(None))?;
+        let instance = worker.instance_id.clone();
+        let tell = |failure: Failure| failure.tell(FOR_WORKER, &instance);
+        if !self.create_item(&worker, &parts).await.map_err(tell)? {
+            // The same activity again, or one that was finished or cancelled: another document of it.
+            worker.id = format!("{}:{}", worker.id, self.store.clock().new_id());
+            let text = encode(FOR_WORKER, item)?;
+            let (payload, parts) = Payload::of(&instance, &worker.id, text);
+            worker.work_item = payload;
+            let create = Write::create(&worker.id, &worker);
+            self.create_with_parts(&instance, create, &parts).await.map_err(tell)?;
+        }
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// Creates an activity's document; false if another is in its place.
+    async fn create_item(
+        &self,
+        worker: &WorkerDocument,
+        parts: &[PartDocument],
+    ) -> Result<bool, Failure> {
+        let instance = &worker.instance_id;
+        let there: Option<Value> = match parts {
+            [] => None,
+            // Its parts must not overwrite another's.
+            _ => self.store.read(instance, &worker.id).await?,
+        };
+        if there.is_some() {
+            return Ok(false);
+        }
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
+        for chunk in write::chunks(parts, 0) {
+            self.store.write(instance, &chunk, until).await?;
+        }
+        let (create, mut was_sent) = ([Write::create(&worker.id, worker)], false);
+        loop {
+            let failure = match self.store.write(instance, &create, until).await {
+                Ok(_) => return Ok(true),
+                Err(failure) => failure,
+            };
+            match failure.cause {
+                Cause::Conflict if !was_sent => return Ok(false),
+                Cause::Conflict => return self.is_ours(worker).await,
+                Cause::Ambiguous if self.store.now() < until => was_sent = true,
+                _ => return Err(failure),
+            }
+        }
+    }
+
+    /// Whether the document in an activity's place is the one that was sent, or what its end has left.
+    async fn is_ours(&self, worker: &WorkerDocument) -> Result<bool, Failure> {
+        let there: Option<Value> = self.store.read(&worker.instance_id, &worker.id).await?;
+        Ok(there.is_none_or(|there| {
+            there["type"] == kinds::TOMBSTONE
+                || (there["seq"] == worker.seq && there["enqueuedAt"] == worker.enqueued_at)
+        }))
+    }
+
+    fn enqueued(&self, delay: Option<Duration>) -> Enqueued {
+        let now = self.store.now();
+        Enqueued {
+            now,
+            seq: self.store.clock().next_sequences(1),
+            visible_at: delay.map_or(now, |delay| now.saturating_add(millis(delay))),
+            is_fenced: false,
+        }
+    }
+}

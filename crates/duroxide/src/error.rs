@@ -1,0 +1,40 @@
+//! Why a provider could not be made.
+
+use std::fmt;
+
+/// Why a provider could not be made.
+#[derive(Debug)]
+pub struct ProviderSetupError {
+    message: String,
+    source: Option<sidereal::Error>,
+}
+
+impl ProviderSetupError {
+    /// A setting is missing or wrong.
+    pub(crate) fn configuration(message: String) -> Self {
+        Self { message, source: None }
+    }
+
+    /// The container is not what it has to be.
+    pub(crate) fn mismatch(message: String) -> Self {
+        Self { message, source: None }
+    }
+}
+
+impl From<sidereal::Error> for ProviderSetupError {
+    fn from(error: sidereal::Error) -> Self {
+        Self { message: error.to_string(), source: Some(error) }
+    }
+}
+
+impl fmt::Display for ProviderSetupError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for ProviderSetupError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.source.as_ref().and_then(std::error::Error::source)
+    }
+}

@@ -1,0 +1,123 @@
+//! What a request came to, if not to what it asked for: by what the provider can do about it.
+
+use duroxide::providers::ProviderError;
+use sidereal::ErrorKind;
+use sidereal_protocol::CosmosStatus;
+
+/// A failed request.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) cause: Cause,
+    /// The change that a batch failed by.
+    pub(crate) position: Option<usize>,
+    error: sidereal::Error,
+}
+
+/// Why it failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// There is a document of the id already.
+    Conflict,
+    /// There is no such document.
+    NotFound,
+    /// The document has changed since.
+    PreconditionFailed,
+    /// It did not happen, and may the next time.
+    Transient,
+    /// It may have happened, or not.
+    Ambiguous,
+    /// It cannot happen.
+    Refused,
+}
+
+/// What the runtime is told of a status that the provider could not do anything about: the table of the
+/// specification.
+const RETRYABLE: [(u16, bool); 8] = [
+    (409, true),
+    (429, true),
+    (408, true),
+    (503, true),
+    (404, false),
+    (412, true),
+    (400, false),
+    (413, false),
+];
+
+/// Whether the runtime may repeat a call that met a status.
+pub(crate) fn is_retryable(status: Option<CosmosStatus>) -> bool {
+    let code = status.map(CosmosStatus::code);
+    let row = code.and_then(|code| RETRYABLE.iter().find(|(it, _)| *it == code));
+    // What is not in the table is the service's or the network's trouble, unless the request was refused.
+    row.map_or_else(|| code.is_none_or(|code| code >= 500 || code == 449), |(_, is)| *is)
+}
+
+impl Failure {
+    /// What a failed write means. A condition that did not hold means nothing once the request was sent more than
+    /// once: an earlier attempt may have made it so.
+    pub(crate) fn of_write(error: sidereal::Error) -> Self {
+        let sent = error.diagnostics().map_or(0, |it| {
+            it.attempts().iter().filter(|attempt| !attempt.request_sent.is_safe_to_resend()).count()
+        });
+        let cause = match cause(&error) {
+            _ if error.may_have_been_applied() => Cause::Ambiguous,
+            Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed if sent > 1 => {
+                Cause::Ambiguous
+            }
+            cause => cause,
+        };
+        let position = error.batch_failure().map(sidereal::BatchFailure::index);
+        Self { cause, position, error }
+    }
+
+    /// What a failed read means.
+    pub(crate) fn of_read(error: sidereal::Error) -> Self {
+        Self { cause: cause(&error), position: None, error }
+    }
+
+    /// What the runtime is told.
+    pub(crate) fn tell(&self, operation: &str, instance: &str) -> ProviderError {
+        let message = format!("{}: {}", crate::excerpt(instance), self.error);
+        match is_retryable(self.error.status()) && self.cause != Cause::Refused {
+            true => ProviderError::retryable(operation, message),
+            false => ProviderError::permanent(operation, message),
+        }
+    }
+
+    pub(crate) fn error(&self) -> &sidereal::Error {
+        &self.error
+    }
+}
+
+fn cause(error: &sidereal::Error) -> Cause {
+    match error.kind() {
+        ErrorKind::Conflict => Cause::Conflict,
+        ErrorKind::NotFound => Cause::NotFound,
+        ErrorKind::PreconditionFailed => Cause::PreconditionFailed,
+        ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::DeadlineExceeded => {
+            Cause::Transient
+        }
+        // A kind that is new to this code is nothing that waiting would help.
+        _ => Cause::Refused,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_row_of_the_specification_s_table_is_told_as_it_says() {
+        for (code, expected) in RETRYABLE {
+            assert_eq!(is_retryable(Some(CosmosStatus::new(code))), expected, "{code}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_in_the_table_is_told_by_whose_trouble_it_is() {
+        for (code, expected) in [(500, true), (502, true), (449, true), (401, false), (403, false)]
+        {
+            assert_eq!(is_retryable(Some(CosmosStatus::new(code))), expected, "{code}");
+        }
+        assert!(is_retryable(None), "no answer came");
+    }
+}

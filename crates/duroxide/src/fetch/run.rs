@@ -1,0 +1,397 @@
+//! The requests of a fetch: candidates, one look at an instance, its lock, its history.
+
+use std::collections::{HashMap, HashSet};
+use std::time::Duration;
+
+use duroxide::providers::{
+    DispatcherCapabilityFilter, KvEntry, OrchestrationItem, ProviderError, WorkItem,
+};
+use duroxide::{Event, EventKind};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, plan};
+use crate::core::Core;
+use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
+use crate::failure::{Cause, Failure};
+use crate::held::HeldTurn;
+use crate::lock_token::LockToken;
+use crate::store::{Scope, millis};
+use crate::write;
+
+const OPERATION: &str = "fetch_orchestration_item";
+
+/// What a dispatcher is given: the turn, its token, how often it was tried.
+pub(crate) type FetchedTurn = (OrchestrationItem, String, u32);
+
+/// Instances with messages that are due, those that wait longest first.
+const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now) ORDER BY c.enqueuedAt";
+
+/// Of instances, what decides whether they can be fetched.
+const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.isDeleting FROM c \
+     WHERE c.type = 'instance' AND ARRAY_CONTAINS(@ids, c.instanceId)";
+
+/// An instance and its messages that are due, the instance first.
+const VIEW: &str = "SELECT TOP @limit * FROM c WHERE c.type = 'instance' \
+     OR (c.type = 'orch_queue' AND c.visibleAt <= @now) ORDER BY c.enqueuedAt";
+
+/// The events of an execution, and the keys of the instance.
+const HISTORY: &str = "SELECT * FROM c WHERE (c.type = 'history' AND c.executionId = @execution) \
+     OR (c.type = 'kv' AND @keys)";
+
+/// How many candidates are read at once.
+const CANDIDATE_PAGE: u32 = 100;
+
+/// After so many candidates in a row that cannot be fetched, the rest of a page is asked for its state at once: a
+/// crowd of locked instances must not cost a request each.
+const BLOCKED_IN_A_ROW: usize = 3;
+
+/// More messages than make a turn, so that those which cannot be read do not hide the others.
+const VIEW_LIMIT: usize = MAX_MESSAGES + 21;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Candidate {
+    instance_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    instance_id: String,
+    lock_token: Option<String>,
+    locked_until: Option<i64>,
+    #[serde(default)]
+    is_deleting: bool,
+}
+
+impl Core {
+    /// Fetches the next turn of an instance.
+    pub(crate) async fn fetch_turn(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
+            return Ok(None);
+        }
+        let polling = self.polling(poll_timeout);
+        loop {
+            let enqueued = self.enqueued.notified();
+            if let Some(turn) = self.look_for_turn(lock_timeout, filter).await? {
+                return Ok(Some(turn));
+            }
+            if !polling.wait(enqueued).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn look_for_turn(
+        &self,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        let now = json!(self.store.now());
+        let query = self.store.query(Scope::Everything, CANDIDATES, &[("@now", now)]);
+        let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Candidate>();
+        let (mut seen, mut blocked) = (HashSet::new(), 0);
+        while let Some(page) = pages.next().await {
+            let page =
+                page.map_err(|error| Failure::of_read(error).tell(OPERATION, "candidates"))?;
+            let ids = page.into_items().into_iter().map(|candidate| candidate.instance_id);
+            let mut candidates: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
+            candidates.reverse();
+            while let Some(instance) = candidates.pop() {
+                match self.fetch_from(&instance, lock_timeout, filter).await {
+                    Ok(Some(turn)) => return Ok(Some(turn)),
+                    Ok(None) => blocked += 1,
+                    Err(failure) => return Err(failure.tell(OPERATION, &instance)),
+                }
+                if blocked == BLOCKED_IN_A_ROW && !candidates.is_empty() {
+                    self.leave_out_blocked(&mut candidates)
+                        .await
+                        .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
+                    blocked = 0;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Takes out of a page of candidates those whose instances are locked.
+    async fn leave_out_blocked(&self, candidates: &mut Vec<String>) -> Result<(), Failure> {
+        let (now, ids) = (self.store.now(), json!(candidates));
+        let states: Vec<State> =
+            self.store.values(Scope::Everything, STATES, &[("@ids", ids)]).await?;
+        let is_blocked = |state: &State| {
+            let is_locked =
+                state.lock_token.is_some() && state.locked_until.is_some_and(|it| it > now);
+            is_locked || state.is_deleting
+        };
+        let blocked: HashSet<String> =
+            states.into_iter().filter(is_blocked).map(|state| state.instance_id).collect();
+        candidates.retain(|candidate| !blocked.contains(candidate));
+        Ok(())
+    }
+
+    /// Fetches the next turn of one instance; none if it has none now.
+    async fn fetch_from(
+        &self,
+        instance: &str,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, Failure> {
+        // What an earlier turn left is removed at most once; if it comes back, the next fetch sees to it.
+        for _ in 0..2 {
+            let view = self.view(instance).await?;
+            let cleaned = view.instance.clone();
+            let (now, token) = (self.store.now(), self.new_token(instance));
+            let incarnation = self.store.clock().new_id();
+            let text = token.to_string();
+            let terms = FetchTerms {
+                now,
+                locked_until: now.saturating_add(millis(lock_timeout)),
+                token: &text,
+                incarnation: &incarnation,
+                filter,
+            };
+            match plan(view, terms) {
+                FetchPlan::Skip => return Ok(None),
+                FetchPlan::Drop(writes) => {
+                    tracing::warn!(
+                        instance,
+                        messages = writes.len(),
+                        "messages to an orchestration that was never started are dropped"
+                    );
+                    self.remove_all(instance, writes).await?;
+                    return Ok(None);
+                }
+                FetchPlan::CleanUp(writes) => {
+                    self.remove_all(instance, writes).await?;
+                    self.forget_cleanup(cleaned).await?;
+                }
+                FetchPlan::Lock(plan) => return self.lock(*plan, text, lock_timeout).await,
+            }
+        }
+        Ok(None)
+    }
+
+    fn new_token(&self, instance: &str) -> LockToken {
+        let nonce = self.store.clock().new_id();
+        LockToken { instance: instance.to_owned(), worker_item: None, nonce }
+    }
+
+    /// Reads an instance and its messages that are due.
+    async fn view(&self, instance: &str) -> Result<InstanceView, Failure> {
+        let view = self.view_of(instance, VIEW_LIMIT).await?;
+        let is_new = view.instance.as_ref().is_none_or(|it| it.is_provisional && it.turn == 0);
+        let has_start = view.messages.iter().any(|it| crate::work_items::is_start(&it.item));
+        // The start may be behind more messages than make a turn.
+        if is_new && !has_start && view.messages.len() >= MAX_MESSAGES {
+            return self.view_of(instance, usize::from(u16::MAX)).await;
+        }
+        Ok(view)
+    }
+
+    async fn view_of(&self, instance: &str, limit: usize) -> Result<InstanceView, Failure> {
+        let parameters = [("@now", json!(self.store.now())), ("@limit", json!(limit))];
+        let rows: Vec<Value> =
+            self.store.values(Scope::Partition(instance), VIEW, &parameters).await?;
+        let (mut view, mut messages) = (InstanceView::default(), Vec::new());
+        for row in rows {
+            match row.get("type").and_then(Value::as_str) {
+                Some(kinds::INSTANCE) => view.instance = self.store.readable(row),
+                _ => messages.extend(self.store.readable::<MessageDocument>(row)),
+            }
+        }
+        for document in messages {
+            let text =
+                self.text_of(&document.instance_id, &document.id, &document.work_item).await?;
+            match serde_json::from_str::<WorkItem>(&text) {
+                Ok(item) => view.messages.push(ReadMessage { document, item }),
+                Err(error) => {
+                    tracing::error!(instance, id = document.id, %error, "a message cannot be read and is left out");
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// Removes documents that nobody needs, in as many batches as it takes. One that is gone already is as good.
+    pub(crate) async fn remove_all(
+        &self,
+        instance: &str,
+        writes: Vec<write::Write>,
+    ) -> Result<(), Failure> {
+        for chunk in write::chunks(writes, 0) {
+            match self.store.write_once(instance, &chunk).await {
+                Ok(_) => {}
+                Err(failure) if failure.cause == Cause::NotFound => {
+                    for write in &chunk {
+                        match self.store.write_once(instance, std::slice::from_ref(write)).await {
+                            Err(failure) if failure.cause != Cause::NotFound => {
+                                return Err(failure);
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(())
+    }
+
+    /// Notes that what an earlier turn left is gone.
+    async fn forget_cleanup(&self, instance: Option<InstanceDocument>) -> Result<(), Failure> {
+        let Some(mut instance) = instance else { return Ok(()) };
+        instance.cleanup.clear();
+        let replace = crate::ack::replaced(&instance);
+        match self.store.write_once(&instance.instance_id, &[replace]).await {
+            // Somebody else was here meanwhile, and will find the same.
+            Err(failure) if failure.cause != Cause::PreconditionFailed => Err(failure),
+            _ => Ok(()),
+        }
+    }
+
+    /// Locks a turn, and reads what it needs.
+    async fn lock(
+        &self,
+        plan: LockPlan,
+        token: String,
+        lock_timeout: Duration,
+    ) -> Result<Option<FetchedTurn>, Failure> {
+        let LockPlan { writes, mut instance, messages, attempts } = plan;
+        let partition = instance.instance_id.clone();
+        match self.store.write_once(&partition, &writes).await {
+            Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
+            Err(failure) => match failure.cause {
+                // Another dispatcher was faster.
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => return Ok(None),
+                Cause::Ambiguous => {
+                    let Some(there) = self.read_instance(&partition).await? else {
+                        return Ok(None);
+                    };
+                    if !there.is_held_by(&token) {
+                        return Ok(None);
+                    }
+                    instance = there;
+                }
+                Cause::Transient | Cause::Refused => return Err(failure),
+            },
+        }
+        let read = self.read_history_and_keys(&instance).await?;
+        let (documents, items) = messages.into_iter().map(|it| (it.document, it.item)).unzip();
+        let item = orchestration_item(&instance, items, read.history, &read.key_values);
+        let held = HeldTurn {
+            messages: documents,
+            key_values: read.key_values,
+            lock_timeout,
+            is_dead: false,
+            instance,
+        };
+        let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
+        self.turns.insert(&token, held, expires, now);
+        Ok(Some((item, token, attempts)))
+    }
+
+    /// Reads an instance.
+    pub(crate) async fn read_instance(
+        &self,
+        instance: &str,
+    ) -> Result<Option<InstanceDocument>, Failure> {
+        self.store.read(instance, &crate::ids::instance(instance)).await
+    }
+
+    async fn read_history_and_keys(&self, instance: &InstanceDocument) -> Result<Read, Failure> {
+        let has_keys = instance.key_values > 0;
+        if instance.turn == 0 && !has_keys {
+            return Ok(Read { history: Ok(Vec::new()), key_values: Vec::new() });
+        }
+        let parameters =
+            [("@execution", json!(instance.current_execution_id)), ("@keys", json!(has_keys))];
+        let rows: Vec<Value> = self
+            .store
+            .values(Scope::Partition(&instance.instance_id), HISTORY, &parameters)
+            .await?;
+        let (events, keys): (Vec<Value>, Vec<Value>) =
+            rows.into_iter().partition(|row| row["type"] == kinds::HISTORY);
+        let history = self.decode_history(instance, events).await?;
+        let committed = |document: KeyValueDocument| document.as_of(instance.turn);
+        let key_values =
+            keys.into_iter().filter_map(|row| self.store.readable(row)).map(committed).collect();
+        Ok(Read { history, key_values })
+    }
+}
+
+/// What a turn is replayed from. The history is an error if an event cannot be read.
+struct Read {
+    history: Result<Vec<Event>, String>,
+    key_values: Vec<KeyValueDocument>,
+}
+
+/// What the runtime is given.
+fn orchestration_item(
+    instance: &InstanceDocument,
+    messages: Vec<WorkItem>,
+    history: Result<Vec<Event>, String>,
+    key_values: &[KeyValueDocument],
+) -> OrchestrationItem {
+    let (history, history_error) = match history {
+        Ok(history) => (history, None),
+        Err(error) => (Vec::new(), Some(error)),
+    };
+    let (name, version) = named(instance, &messages, &history);
+    let snapshot = |document: &KeyValueDocument| {
+        let change = document.at_start()?;
+        let (value, last_updated_at_ms) = (change.value.clone()?, change.last_updated_at);
+        Some((document.key.clone(), KvEntry { value, last_updated_at_ms }))
+    };
+    let kv_snapshot = match history_error {
+        Some(_) => HashMap::new(),
+        None => key_values.iter().filter_map(snapshot).collect(),
+    };
+    OrchestrationItem {
+        instance: instance.instance_id.clone(),
+        orchestration_name: name,
+        execution_id: instance.current_execution_id,
+        version,
+        history,
+        messages,
+        history_error,
+        kv_snapshot,
+    }
+}
+
+/// The orchestration that an instance runs: as a turn named it, as its history says, or as its start asks for.
+fn named(
+    instance: &InstanceDocument,
+    messages: &[WorkItem],
+    history: &[Event],
+) -> (String, String) {
+    const UNKNOWN: &str = "unknown";
+    if let Some(name) = &instance.orchestration_name {
+        let version = instance.orchestration_version.clone();
+        return (name.clone(), version.unwrap_or_else(|| UNKNOWN.to_owned()));
+    }
+    let started = history.iter().find_map(|event| match &event.kind {
+        EventKind::OrchestrationStarted { name, version, .. } => {
+            Some((name.clone(), version.clone()))
+        }
+        _ => None,
+    });
+    let asked = || {
+        messages.iter().find_map(|message| match message {
+            WorkItem::StartOrchestration { orchestration, version, .. }
+            | WorkItem::ContinueAsNew { orchestration, version, .. } => {
+                let version = version.clone().unwrap_or_else(|| UNKNOWN.to_owned());
+                Some((orchestration.clone(), version))
+            }
+            _ => None,
+        })
+    };
+    started.or_else(asked).unwrap_or_else(|| (UNKNOWN.to_owned(), UNKNOWN.to_owned()))
+}

@@ -1,0 +1,123 @@
+//! Reading events and the parts of large payloads.
+
+use duroxide::Event;
+use duroxide::providers::ProviderError;
+use serde_json::{Value, json};
+
+use crate::ack::event_document;
+use crate::core::Core;
+use crate::documents::{HistoryDocument, InstanceDocument, PartDocument, Payload};
+use crate::failure::Failure;
+use crate::store::Scope;
+use crate::write::{self, Write};
+
+const EVENTS: &str = "SELECT * FROM c WHERE c.type = 'history' AND c.executionId = @execution";
+const PARTS: &str = "SELECT * FROM c WHERE c.type = 'part' AND c.owner = @owner";
+
+impl Core {
+    /// A payload's text, with its parts.
+    pub(crate) async fn text_of(
+        &self,
+        partition: &str,
+        owner: &str,
+        payload: &Payload,
+    ) -> Result<String, Failure> {
+        let count = match payload {
+            Payload::Inline(text) => return Ok(text.clone()),
+            Payload::Parts { parts } => *parts,
+        };
+        let mut parts: Vec<PartDocument> = self
+            .store
+            .documents(Scope::Partition(partition), PARTS, &[("@owner", json!(owner))])
+            .await?;
+        parts.sort_by_key(|part| part.number);
+        parts.truncate(count);
+        // A part that is missing makes a text that is no JSON, which whoever decodes it tells.
+        Ok(parts.into_iter().map(|part| part.data).collect())
+    }
+
+    /// The committed events among documents, in order; a sentence if one cannot be read.
+    pub(crate) async fn decode_history(
+        &self,
+        instance: &InstanceDocument,
+        rows: Vec<Value>,
+    ) -> Result<Result<Vec<Event>, String>, Failure> {
+        let mut documents = Vec::with_capacity(rows.len());
+        for row in rows {
+            let id = row["id"].as_str().unwrap_or_default().to_owned();
+            match serde_json::from_value::<HistoryDocument>(row) {
+                Ok(document) if instance.has_committed(document.staged_turn) => {
+                    documents.push(document)
+                }
+                Ok(_) => {}
+                Err(error) => return Ok(Err(format!("the event {id} cannot be read: {error}"))),
+            }
+        }
+        documents.sort_by_key(|document| document.event_id);
+        let mut events = Vec::with_capacity(documents.len());
+        for document in documents {
+            let text =
+                self.text_of(&document.instance_id, &document.id, &document.event_data).await?;
+            match serde_json::from_str(&text) {
+                Ok(event) => events.push(event),
+                Err(error) => {
+                    return Ok(Err(format!("the event {} cannot be read: {error}", document.id)));
+                }
+            }
+        }
+        Ok(Ok(events))
+    }
+
+    /// The history of an execution; empty if there is none.
+    pub(crate) async fn read_execution(
+        &self,
+        operation: &str,
+        instance: &str,
+        execution: Option<u64>,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let tell = |failure: Failure| failure.tell(operation, instance);
+        let Some(document) = self.read_instance(instance).await.map_err(tell)? else {
+            return Ok(Vec::new());
+        };
+        if document.is_deleting {
+            return Ok(Vec::new());
+        }
+        let execution = execution.unwrap_or(document.current_execution_id);
+        let rows = self
+            .store
+            .values(Scope::Partition(instance), EVENTS, &[("@execution", json!(execution))])
+            .await
+            .map_err(tell)?;
+        let events = self.decode_history(&document, rows).await.map_err(tell)?;
+        events.map_err(|sentence| ProviderError::permanent(operation, sentence))
+    }
+
+    /// Adds events to an execution. One whose id is taken refuses them all.
+    pub(crate) async fn append(
+        &self,
+        instance: &str,
+        execution: u64,
+        events: &[Event],
+    ) -> Result<(), ProviderError> {
+        const OPERATION: &str = "append_with_execution";
+        let mut writes = Vec::new();
+        for event in events {
+            let (document, parts) = event_document(instance, execution, event)
+                .map_err(|sentence| ProviderError::permanent(OPERATION, sentence))?;
+            writes.extend(parts.iter().map(|part| Write::upsert(&part.id, part)));
+            writes.push(Write::create(&document.id, &document));
+        }
+        let until = self.store.now().saturating_add(crate::PATIENCE_MS);
+        for chunk in write::chunks(writes, 0) {
+            let written = self.store.write(instance, &chunk, until).await;
+            written.map_err(|failure| match failure.cause {
+                crate::failure::Cause::Conflict => ProviderError::permanent(
+                    OPERATION,
+                    format!("{instance}: an event of the id is there"),
+                ),
+                _ => failure.tell(OPERATION, instance),
+            })?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,42 @@
+//! Durable orchestrations on Azure Cosmos DB: a storage provider for [duroxide](duroxide).
+//!
+//! [`CosmosDBProvider`] stores instances, histories and queues in one container, on the client and driver of
+//! Sidereal: partition failover, sessions and diagnostics come with them. A turn of any size is committed whole or
+//! not at all; what may have been committed is found out, not guessed; and nothing is looked up by a lock's token.
+
+mod ack;
+mod admin;
+mod clock;
+mod config;
+mod core;
+mod documents;
+mod enqueue;
+mod error;
+mod failure;
+mod fetch;
+mod held;
+mod history;
+mod ids;
+mod infrastructure;
+mod lock_token;
+mod outbox;
+mod provider;
+mod reads;
+mod sessions;
+mod store;
+mod work_items;
+mod workers;
+mod write;
+
+pub use config::CosmosDBProviderConfig;
+pub use error::ProviderSetupError;
+pub use provider::CosmosDBProvider;
+
+/// How long a write is tried on, in milliseconds: far longer than the runtime would wait.
+const PATIENCE_MS: i64 = 60_000;
+
+/// Shortens a text for a message to people.
+fn excerpt(text: &str) -> &str {
+    const LONGEST: usize = 128;
+    text.char_indices().nth(LONGEST).map_or(text, |(end, _)| &text[..end])
+}

@@ -1,0 +1,222 @@
+//! Messages to other instances: remembered with the turn that sends them, delivered afterwards, as often as it takes.
+//!
+//! A delivery creates a document whose id follows from the turn, so that delivering twice is delivering once: the
+//! second meets the message, or the tombstone that its consumption left.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use serde_json::json;
+
+use crate::core::Core;
+use crate::documents::{IntentDocument, PartDocument, Payload, TOMBSTONE_SECONDS};
+use crate::failure::{Cause, Failure};
+use crate::store::{Scope, millis};
+use crate::work_items::{Enqueued, message};
+use crate::write::{self, Write};
+use crate::{PATIENCE_MS, ids};
+
+/// Intents that wait for longer than an attempt may take.
+const PENDING: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent' AND c.status = 'pending' \
+     AND c.createdAt <= @before";
+
+/// The most intents that this process remembers as undelivered; a scan finds the others.
+const MAX_REMEMBERED: usize = 10_000;
+
+/// A delivery after this long could create a message whose tombstone has ended.
+const MAX_AGE_MS: i64 = (TOMBSTONE_SECONDS as i64 - 24 * 3600) * 1000;
+
+/// Intents that this process could not deliver yet, by their ids.
+#[derive(Debug, Default)]
+pub(crate) struct Undelivered(Mutex<HashMap<String, IntentDocument>>);
+
+impl Undelivered {
+    fn remember(&self, intent: &IntentDocument) {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() < MAX_REMEMBERED {
+            all.insert(intent.id.clone(), intent.clone());
+        }
+    }
+
+    fn take(&self) -> Vec<IntentDocument> {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        all.drain().map(|(_, intent)| intent).collect()
+    }
+}
+
+impl Core {
+    /// Delivers the messages of a turn that was committed. What cannot be delivered now is tried again.
+    pub(crate) async fn deliver_all(
+        self: &Arc<Self>,
+        intents: Vec<(IntentDocument, Vec<PartDocument>)>,
+    ) {
+        let deliveries = intents.into_iter().map(|(intent, parts)| async move {
+            let text = match &intent.payload {
+                Payload::Inline(text) => text.clone(),
+                Payload::Parts { .. } => parts.into_iter().map(|part| part.data).collect(),
+            };
+            let delivered = self.deliver(&intent, text).await;
+            (intent, delivered)
+        });
+        let mut done = Vec::new();
+        for (intent, delivered) in join_all(deliveries).await {
+            match delivered {
+                Ok(()) => done.push(intent),
+                Err(failure) => self.not_delivered(intent, &failure),
+            }
+        }
+        if !done.is_empty() {
+            let core = Arc::clone(self);
+            self.spawn(async move { core.forget(done).await });
+        }
+    }
+
+    /// Creates the message in the other instance's partition.
+    async fn deliver(&self, intent: &IntentDocument, text: String) -> Result<(), Failure> {
+        let target = &intent.target_instance_id;
+        let enqueued = Enqueued {
+            now: intent.created_at,
+            seq: intent.seq,
+            visible_at: intent.visible_at,
+            is_fenced: false,
+        };
+        let (message, parts) =
+            message(ids::delivered(&intent.idempotency_key), target, text, enqueued);
+        self.create_with_parts(target, Write::create(&message.id, &message), &parts).await
+    }
+
+    /// Creates a document and the parts of its payload. One that is there already is the same.
+    pub(crate) async fn create_with_parts(
+        &self,
+        partition: &str,
+        create: Write,
+        parts: &[PartDocument],
+    ) -> Result<(), Failure> {
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
+        for chunk in write::chunks(parts, 0) {
+            self.store.write(partition, &chunk, until).await?;
+        }
+        let create = [create];
+        loop {
+            match self.store.write(partition, &create, until).await {
+                Ok(_) => return Ok(()),
+                Err(failure) => match failure.cause {
+                    Cause::Conflict => return Ok(()),
+                    // Whether it was created or not, creating it again tells.
+                    Cause::Ambiguous if self.store.now() < until => {}
+                    _ => return Err(failure),
+                },
+            }
+        }
+    }
+
+    fn not_delivered(&self, intent: IntentDocument, failure: &Failure) {
+        let (id, target, error) = (&intent.id, &intent.target_instance_id, failure.error());
+        if failure.cause == Cause::Refused {
+            tracing::error!(id, target, %error, "a message cannot be delivered");
+        } else {
+            tracing::debug!(id, target, %error, "a message is delivered later");
+        }
+        self.undelivered.remember(&intent);
+    }
+
+    /// Removes intents that were delivered, with the parts of their payloads. Best effort: one that stays is
+    /// delivered again, which changes nothing.
+    async fn forget(&self, intents: Vec<IntentDocument>) {
+        let mut by_source: HashMap<String, Vec<Write>> = HashMap::new();
+        for intent in intents {
+            let writes = by_source.entry(intent.instance_id.clone()).or_default();
+            for number in 0..intent.payload.parts() {
+                writes.push(Write::delete(&ids::payload_part(&intent.id, number), None));
+            }
+            writes.push(Write::delete(&intent.id, None));
+        }
+        for (source, writes) in by_source {
+            if let Err(failure) = self.remove_all(&source, writes).await {
+                tracing::debug!(source, error = %failure.error(), "delivered messages are forgotten later");
+            }
+        }
+    }
+
+    /// Delivers what was not delivered: what this process knows of at every tick, what others left at every scan.
+    pub(crate) async fn reconcile(self: Arc<Self>, settings: ReconcilerSettings) {
+        let mut next_scan = tokio::time::Instant::now();
+        loop {
+            let known = self.undelivered.take();
+            self.redeliver(known).await;
+            if tokio::time::Instant::now() >= next_scan {
+                self.scan(settings.age).await;
+                next_scan = tokio::time::Instant::now() + settings.scan_interval;
+            }
+            tokio::time::sleep(settings.interval).await;
+        }
+    }
+
+    /// Looks for intents that nobody has delivered.
+    pub(crate) async fn scan(self: &Arc<Self>, age: Duration) {
+        let before = self.store.now().saturating_sub(millis(age));
+        let found: Result<Vec<IntentDocument>, Failure> =
+            self.store.documents(Scope::Everything, PENDING, &[("@before", json!(before))]).await;
+        match found {
+            Ok(intents) => self.redeliver(intents).await,
+            Err(failure) => {
+                tracing::warn!(error = %failure.error(), "undelivered messages cannot be looked for");
+            }
+        }
+    }
+
+    async fn redeliver(self: &Arc<Self>, intents: Vec<IntentDocument>) {
+        for intent in intents {
+            if let Err(failure) = self.redeliver_one(&intent).await {
+                self.count_attempt(&intent, &failure).await;
+                self.not_delivered(intent, &failure);
+            }
+        }
+    }
+
+    async fn redeliver_one(self: &Arc<Self>, intent: &IntentDocument) -> Result<(), Failure> {
+        if intent.staged_turn.is_some() {
+            let source = self.read_instance(&intent.instance_id).await?;
+            // A turn that was not committed has sent nothing.
+            if !source.is_some_and(|source| source.has_committed(intent.staged_turn)) {
+                return Ok(());
+            }
+        }
+        if self.store.now() - intent.created_at > MAX_AGE_MS {
+            tracing::error!(
+                id = intent.id,
+                target = intent.target_instance_id,
+                "a message is too old to be delivered without the risk of delivering it twice"
+            );
+            return Ok(());
+        }
+        let text = self.text_of(&intent.instance_id, &intent.id, &intent.payload).await?;
+        self.deliver(intent, text).await?;
+        self.forget(vec![intent.clone()]).await;
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// Notes an attempt in the intent, for people to see. Best effort.
+    async fn count_attempt(&self, intent: &IntentDocument, failure: &Failure) {
+        let mut noted = intent.clone();
+        noted.attempt_count += 1;
+        noted.last_attempt_at = Some(self.store.now());
+        noted.last_error = Some(failure.error().to_string());
+        let write = Write::replace(&noted.id, &noted, None);
+        if let Err(failure) = self.store.write_once(&noted.instance_id, &[write]).await {
+            tracing::debug!(id = noted.id, error = %failure.error(), "an attempt is not counted");
+        }
+    }
+}
+
+/// How often undelivered messages are looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ReconcilerSettings {
+    pub(crate) interval: Duration,
+    pub(crate) scan_interval: Duration,
+    pub(crate) age: Duration,
+}

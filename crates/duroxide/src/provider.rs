@@ -1,0 +1,365 @@
+//! The two traits of duroxide: each method is one call of the core.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide::providers::{
+    DeleteInstanceResult, DispatcherCapabilityFilter, ExecutionInfo, ExecutionMetadata,
+    InstanceFilter, InstanceInfo, OrchestrationItem, Provider, ProviderAdmin, ProviderError,
+    PruneOptions, PruneResult, QueueDepths, ScheduledActivityIdentifier, SessionFetchConfig,
+    SystemMetrics, TagFilter, WorkItem,
+};
+use duroxide::{Event, SystemStats};
+use serde_json::json;
+use sidereal::CosmosClient;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::ack::Outcome;
+use crate::clock::ProviderClock;
+use crate::config::Account;
+use crate::core::{Core, PollSettings};
+use crate::outbox::{ReconcilerSettings, Undelivered};
+use crate::store::Store;
+use crate::{CosmosDBProviderConfig, ProviderSetupError, infrastructure};
+
+/// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
+///
+/// ```no_run
+/// use std::sync::Arc;
+/// use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+///
+/// # async fn open() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = Arc::new(CosmosDBProvider::new(CosmosDBProviderConfig::from_env()?).await?);
+/// // … hand it to `duroxide::runtime::Runtime`, and at the end:
+/// store.shutdown().await;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct CosmosDBProvider {
+    core: Arc<Core>,
+}
+
+impl CosmosDBProvider {
+    /// Opens the container, which is created if there is none.
+    ///
+    /// # Errors
+    ///
+    /// The account cannot be reached, or the container is another application's.
+    pub async fn new(config: CosmosDBProviderConfig) -> Result<Self, ProviderSetupError> {
+        let client = match &config.account {
+            Account::Connected(client) => client.clone(),
+            Account::At(endpoint, credential) => {
+                CosmosClient::new(endpoint, credential.clone(), None)?
+            }
+        };
+        let container =
+            infrastructure::prepare(&client, &config.database, &config.container).await?;
+        let core = Arc::new(Core {
+            store: Store::new(container, ProviderClock::new(config.clock.clone())),
+            turns: Default::default(),
+            items: Default::default(),
+            enqueued: Notify::new(),
+            undelivered: Undelivered::default(),
+            poll: PollSettings { is_short: config.short_poll, interval: config.poll_interval },
+            tasks: TaskTracker::new(),
+            shutdown: CancellationToken::new(),
+        });
+        let settings = ReconcilerSettings {
+            interval: config.reconciler_interval,
+            scan_interval: config.reconciler_scan_interval,
+            age: config.reconciler_age_threshold,
+        };
+        core.spawn(Arc::clone(&core).reconcile(settings));
+        Ok(Self { core })
+    }
+
+    /// Ends the tasks of the provider, and waits for them. What is undelivered is delivered by the next provider.
+    pub async fn shutdown(&self) {
+        self.core.shutdown.cancel();
+        self.core.tasks.close();
+        self.core.tasks.wait().await;
+    }
+}
+
+impl Drop for CosmosDBProvider {
+    fn drop(&mut self) {
+        self.core.shutdown.cancel();
+    }
+}
+
+#[async_trait]
+impl Provider for CosmosDBProvider {
+    fn name(&self) -> &str {
+        "sidereal-duroxide"
+    }
+
+    fn version(&self) -> &str {
+        env!("CARGO_PKG_VERSION")
+    }
+
+    async fn fetch_orchestration_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
+        self.core.fetch_turn(lock_timeout, poll_timeout, filter).await
+    }
+
+    async fn ack_orchestration_item(
+        &self,
+        lock_token: &str,
+        execution_id: u64,
+        history_delta: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        metadata: ExecutionMetadata,
+        cancelled_activities: Vec<ScheduledActivityIdentifier>,
+    ) -> Result<(), ProviderError> {
+        let outcome = Outcome {
+            execution_id,
+            history: history_delta,
+            worker_items,
+            orchestrator_items,
+            metadata,
+            cancelled: cancelled_activities,
+        };
+        self.core.ack_turn(lock_token, outcome).await
+    }
+
+    async fn abandon_orchestration_item(
+        &self,
+        lock_token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        self.core.abandon_turn(lock_token, delay, ignore_attempt).await
+    }
+
+    async fn renew_orchestration_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        self.core.renew_turn(token, extend_for).await
+    }
+
+    async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.core.read_execution("read", instance, None).await
+    }
+
+    async fn read_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        self.core.read_execution("read_with_execution", instance, Some(execution_id)).await
+    }
+
+    async fn append_with_execution(
+        &self,
+        instance: &str,
+        execution_id: u64,
+        new_events: Vec<Event>,
+    ) -> Result<(), ProviderError> {
+        self.core.append(instance, execution_id, &new_events).await
+    }
+
+    async fn enqueue_for_orchestrator(
+        &self,
+        item: WorkItem,
+        delay: Option<Duration>,
+    ) -> Result<(), ProviderError> {
+        self.core.enqueue_message(&item, delay).await
+    }
+
+    async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
+        self.core.enqueue_item(&item).await
+    }
+
+    async fn fetch_work_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tag_filter: &TagFilter,
+    ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
+        self.core.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
+    }
+
+    async fn ack_work_item(
+        &self,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        self.core.ack_item(token, completion).await
+    }
+
+    async fn renew_work_item_lock(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        self.core.renew_item(token, extend_for).await
+    }
+
+    async fn abandon_work_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        self.core.abandon_item(token, delay, ignore_attempt).await
+    }
+
+    async fn renew_session_lock(
+        &self,
+        owner_ids: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        self.core.renew_sessions(owner_ids, extend_for, idle_timeout).await
+    }
+
+    async fn cleanup_orphaned_sessions(
+        &self,
+        _idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        self.core.clean_up_sessions().await
+    }
+
+    fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
+        Some(self)
+    }
+
+    async fn get_custom_status(
+        &self,
+        instance: &str,
+        last_seen_version: u64,
+    ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
+        self.core.custom_status(instance, last_seen_version).await
+    }
+
+    async fn get_kv_value(
+        &self,
+        instance: &str,
+        key: &str,
+    ) -> Result<Option<String>, ProviderError> {
+        self.core.key_value(instance, key).await
+    }
+
+    async fn get_kv_all_values(
+        &self,
+        instance: &str,
+    ) -> Result<HashMap<String, String>, ProviderError> {
+        self.core.key_values("get_kv_all_values", instance).await
+    }
+
+    async fn get_instance_stats(
+        &self,
+        instance: &str,
+    ) -> Result<Option<SystemStats>, ProviderError> {
+        self.core.stats(instance).await
+    }
+}
+
+#[async_trait]
+impl ProviderAdmin for CosmosDBProvider {
+    async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
+        self.core.list_instances("list_instances", "", &[]).await
+    }
+
+    async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
+        let parameters = [("@status", json!(status))];
+        let condition = " AND c.status = @status";
+        self.core.list_instances("list_instances_by_status", condition, &parameters).await
+    }
+
+    async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
+        let executions = self.core.executions("list_executions", instance).await?;
+        Ok(executions.into_iter().map(|execution| execution.execution_id).collect())
+    }
+
+    async fn read_history_with_execution_id(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let operation = "read_history_with_execution_id";
+        self.core.read_execution(operation, instance, Some(execution_id)).await
+    }
+
+    async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        self.core.read_execution("read_history", instance, None).await
+    }
+
+    async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
+        let there = self.core.visible_instance("latest_execution_id", instance).await?;
+        Ok(there.map_or(1, |there| there.current_execution_id))
+    }
+
+    async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
+        self.core.instance_info(instance).await
+    }
+
+    async fn get_execution_info(
+        &self,
+        instance: &str,
+        execution_id: u64,
+    ) -> Result<ExecutionInfo, ProviderError> {
+        self.core.execution_info(instance, execution_id).await
+    }
+
+    async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
+        self.core.system_metrics().await
+    }
+
+    async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
+        self.core.queue_depths().await
+    }
+
+    async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
+        self.core.children("list_children", instance_id).await
+    }
+
+    async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
+        let there = self.core.expect_instance("get_parent_id", instance_id).await?;
+        Ok(there.parent_instance_id)
+    }
+
+    async fn delete_instances_atomic(
+        &self,
+        ids: &[String],
+        force: bool,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        self.core.delete_instances(ids, force).await
+    }
+
+    async fn delete_instance_bulk(
+        &self,
+        filter: InstanceFilter,
+    ) -> Result<DeleteInstanceResult, ProviderError> {
+        self.core.delete_bulk(filter).await
+    }
+
+    async fn prune_executions(
+        &self,
+        instance_id: &str,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        self.core.prune(instance_id, &options).await
+    }
+
+    async fn prune_executions_bulk(
+        &self,
+        filter: InstanceFilter,
+        options: PruneOptions,
+    ) -> Result<PruneResult, ProviderError> {
+        self.core.prune_bulk(&filter, &options).await
+    }
+}

@@ -1,0 +1,143 @@
+//! Sessions: activities that go to the worker that had the last of them.
+
+use std::time::Duration;
+
+use duroxide::providers::{ProviderError, SessionFetchConfig};
+use serde_json::json;
+
+use crate::core::Core;
+use crate::documents::SessionDocument;
+use crate::failure::{Cause, Failure};
+use crate::ids;
+use crate::store::{Scope, millis};
+use crate::write::Write;
+
+const RENEW: &str = "renew_session_lock";
+const CLEAN_UP: &str = "cleanup_orphaned_sessions";
+
+/// Sessions of some workers that are held and were used lately.
+const OWNED: &str = "SELECT * FROM c WHERE c.type = 'session' AND ARRAY_CONTAINS(@owners, c.ownerId) \
+     AND c.lockedUntil > @now AND c.lastActivity > @since";
+
+/// Sessions that nobody holds any more.
+const EXPIRED: &str = "SELECT * FROM c WHERE c.type = 'session' AND c.lockedUntil < @now";
+
+/// Activities of a session.
+const WAITING: &str =
+    "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'worker_queue' AND c.sessionId = @session";
+
+impl Core {
+    /// Claims a session for a worker, or extends its claim; false if another worker has it.
+    pub(crate) async fn claim_session(
+        &self,
+        session: &str,
+        config: &SessionFetchConfig,
+    ) -> Result<bool, Failure> {
+        let there = self.read_session(session).await?;
+        let now = self.store.now();
+        let until = now.saturating_add(millis(config.lock_timeout));
+        let write = match there {
+            Some(there) if there.is_held_by_another(&config.owner_id, now) => return Ok(false),
+            Some(mut there) => {
+                there.owner_id.clone_from(&config.owner_id);
+                (there.locked_until, there.last_activity) = (until, now);
+                Write::replace(&there.id, &there, there.etag.clone())
+            }
+            None => {
+                let new = SessionDocument::claimed(session, &config.owner_id, now, until);
+                Write::create(&new.id, &new)
+            }
+        };
+        match self.store.write_once(&ids::session_partition(session), &[write]).await {
+            Ok(_) => Ok(true),
+            Err(failure) => match failure.cause {
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => Ok(false),
+                Cause::Ambiguous => {
+                    let there = self.read_session(session).await?;
+                    Ok(there.is_some_and(|there| there.owner_id == config.owner_id))
+                }
+                Cause::Transient | Cause::Refused => Err(failure),
+            },
+        }
+    }
+
+    async fn read_session(&self, session: &str) -> Result<Option<SessionDocument>, Failure> {
+        self.store.read(&ids::session_partition(session), &ids::session(session)).await
+    }
+
+    /// Notes that a session is used. Best effort: a session that idles out is claimed again.
+    pub(crate) async fn touch_session(&self, session: Option<&str>) {
+        let Some(session) = session else { return };
+        if let Err(failure) = self.touch(session).await {
+            tracing::debug!(session, error = %failure.error(), "the use of a session is not noted");
+        }
+    }
+
+    async fn touch(&self, session: &str) -> Result<(), Failure> {
+        let now = self.store.now();
+        let there = self.read_session(session).await?.filter(|there| there.locked_until > now);
+        let Some(mut there) = there else { return Ok(()) };
+        there.last_activity = now;
+        let write = Write::replace(&there.id, &there, there.etag.clone());
+        self.store.write_once(&there.instance_id, &[write]).await.map(drop)
+    }
+
+    /// Extends the claims of workers on sessions that they use.
+    pub(crate) async fn renew_sessions(
+        &self,
+        owners: &[&str],
+        extend_for: Duration,
+        idle_timeout: Duration,
+    ) -> Result<usize, ProviderError> {
+        if owners.is_empty() {
+            return Ok(0);
+        }
+        let tell = |failure: Failure| failure.tell(RENEW, "sessions");
+        let now = self.store.now();
+        let since = now.saturating_sub(millis(idle_timeout));
+        let parameters =
+            [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
+        let owned: Vec<SessionDocument> =
+            self.store.documents(Scope::Everything, OWNED, &parameters).await.map_err(tell)?;
+        let mut renewed = 0;
+        for mut session in owned {
+            session.locked_until = now.saturating_add(millis(extend_for));
+            let write = Write::replace(&session.id, &session, session.etag.clone());
+            match self.store.write_once(&session.instance_id, &[write]).await {
+                Ok(_) => renewed += 1,
+                Err(failure) => match failure.cause {
+                    Cause::Transient | Cause::Refused => return Err(tell(failure)),
+                    // Used, claimed or ended meanwhile.
+                    _ => tracing::debug!(session = session.session_id, "a session has changed"),
+                },
+            }
+        }
+        Ok(renewed)
+    }
+
+    /// Removes sessions that nobody holds and nothing waits for.
+    pub(crate) async fn clean_up_sessions(&self) -> Result<usize, ProviderError> {
+        let tell = |failure: Failure| failure.tell(CLEAN_UP, "sessions");
+        let parameters = [("@now", json!(self.store.now()))];
+        let expired: Vec<SessionDocument> =
+            self.store.documents(Scope::Everything, EXPIRED, &parameters).await.map_err(tell)?;
+        let mut removed = 0;
+        for session in expired {
+            let parameters = [("@session", json!(session.session_id))];
+            let waiting: Vec<u64> =
+                self.store.values(Scope::Everything, WAITING, &parameters).await.map_err(tell)?;
+            if waiting.first().is_some_and(|count| *count > 0) {
+                continue;
+            }
+            let write = Write::delete(&session.id, session.etag.clone());
+            match self.store.write_once(&session.instance_id, &[write]).await {
+                Ok(_) => removed += 1,
+                Err(failure) => match failure.cause {
+                    Cause::Transient | Cause::Refused => return Err(tell(failure)),
+                    _ => tracing::debug!(session = session.session_id, "a session has changed"),
+                },
+            }
+        }
+        Ok(removed)
+    }
+}

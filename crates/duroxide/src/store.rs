@@ -1,0 +1,190 @@
+//! The container: reads, queries and batches, with the patience that the runtime does not have.
+//!
+//! The driver below retries, fails over and keeps the session. What is left is here: waiting on when its budgets
+//! are used up, and telling a commit that may have happened from one that did not.
+
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use sidereal::prelude::*;
+use sidereal::{BatchItemOptions, BatchOperationResult};
+
+use crate::clock::ProviderClock;
+use crate::failure::{Cause, Failure};
+use crate::write::{Change, Write};
+
+/// The first pause after a request that did not happen; each next one is twice as long.
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+
+/// The container that everything is stored in.
+#[derive(Clone, Debug)]
+pub(crate) struct Store {
+    container: ContainerClient,
+    clock: ProviderClock,
+}
+
+/// What a query is about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Scope<'a> {
+    /// The documents of one instance or session.
+    Partition(&'a str),
+    /// All documents.
+    Everything,
+}
+
+impl Store {
+    pub(crate) fn new(container: ContainerClient, clock: ProviderClock) -> Self {
+        Self { container, clock }
+    }
+
+    pub(crate) fn clock(&self) -> &ProviderClock {
+        &self.clock
+    }
+
+    pub(crate) fn now(&self) -> i64 {
+        self.clock.now()
+    }
+
+    /// Reads a document; none if there is none.
+    pub(crate) async fn read<T: DeserializeOwned>(
+        &self,
+        partition: &str,
+        id: &str,
+    ) -> Result<Option<T>, Failure> {
+        match self.container.read_item(partition, id, None).await {
+            Ok(response) => response.into_model().map(Some).map_err(Failure::of_read),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(Failure::of_read(error)),
+        }
+    }
+
+    /// A query, to be run.
+    pub(crate) fn query(
+        &self,
+        scope: Scope<'_>,
+        text: &str,
+        parameters: &[(&str, Value)],
+    ) -> sidereal::query::Query {
+        let mut query = self.container.query(text);
+        for (name, value) in parameters {
+            query = query.with_parameter(name, value);
+        }
+        match scope {
+            Scope::Partition(partition) => query.with_partition_key(partition),
+            Scope::Everything => query,
+        }
+    }
+
+    /// The rows of a query that are documents of a type. One that cannot be read is told and left out: it must not
+    /// stop the others.
+    pub(crate) async fn documents<T: DeserializeOwned>(
+        &self,
+        scope: Scope<'_>,
+        text: &str,
+        parameters: &[(&str, Value)],
+    ) -> Result<Vec<T>, Failure> {
+        let mut rows = self.query(scope, text, parameters).items::<Value>();
+        let mut documents = Vec::new();
+        while let Some(row) = rows.next().await {
+            documents.extend(self.readable(row.map_err(Failure::of_read)?));
+        }
+        Ok(documents)
+    }
+
+    /// A document, if it is one of the type; if not, that is told.
+    pub(crate) fn readable<T: DeserializeOwned>(&self, row: Value) -> Option<T> {
+        let text =
+            |name: &str| row.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let (id, instance) = (text("id"), text("instanceId"));
+        match serde_json::from_value(row) {
+            Ok(document) => Some(document),
+            Err(error) => {
+                tracing::error!(id, instance, %error, "a document cannot be read and is left out");
+                None
+            }
+        }
+    }
+
+    /// The rows of a query.
+    pub(crate) async fn values<T: DeserializeOwned>(
+        &self,
+        scope: Scope<'_>,
+        text: &str,
+        parameters: &[(&str, Value)],
+    ) -> Result<Vec<T>, Failure> {
+        self.query(scope, text, parameters).items().collect().await.map_err(Failure::of_read)
+    }
+
+    /// Applies changes to a partition, all or none, once: no waiting.
+    pub(crate) async fn write_once(
+        &self,
+        partition: &str,
+        writes: &[Write],
+    ) -> Result<Vec<BatchOperationResult>, Failure> {
+        let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
+        let response = self.container.execute_batch(batch, None).await;
+        response.map(sidereal::BatchResponse::into_results).map_err(Failure::of_write)
+    }
+
+    /// Applies changes to a partition, all or none. What did not happen is tried again until a moment has come.
+    pub(crate) async fn write(
+        &self,
+        partition: &str,
+        writes: &[Write],
+        until: i64,
+    ) -> Result<Vec<BatchOperationResult>, Failure> {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let failure = match self.write_once(partition, writes).await {
+                Ok(results) => return Ok(results),
+                Err(failure) => failure,
+            };
+            let is_over = self.now().saturating_add(millis(pause)) >= until;
+            if failure.cause != Cause::Transient || is_over {
+                return Err(failure);
+            }
+            tracing::debug!(partition, error = %failure.error(), "a batch is tried again");
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// A duration as the documents count.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}
+
+fn add(batch: TransactionalBatch, write: &Write) -> TransactionalBatch {
+    let matching = |etag: &Option<Etag>| {
+        etag.clone()
+            .map(|etag| BatchItemOptions { if_match_etag: Some(etag), ..Default::default() })
+    };
+    match &write.change {
+        Change::Create(document) => batch.create_item(raw(document)),
+        Change::Upsert(document) => batch.upsert_item(raw(document), None),
+        Change::Replace { document, if_match } => {
+            batch.replace_item(&write.id, raw(document), matching(if_match))
+        }
+        Change::Lock { token, until, attempts, visible_at, if_match } => {
+            let patch = Patch::new().set("/lockToken", token).set("/lockedUntil", until);
+            let patch = match attempts {
+                0 => patch,
+                attempts => patch.increment("/attemptCount", *attempts),
+            };
+            let patch = match visible_at {
+                Some(visible_at) => patch.set("/visibleAt", visible_at),
+                None => patch,
+            };
+            batch.patch_item(&write.id, patch, matching(if_match))
+        }
+        Change::Delete { if_match } => batch.delete_item(&write.id, matching(if_match)),
+    }
+}
+
+fn raw(document: &str) -> &RawValue {
+    serde_json::from_str(document).expect("what was written as JSON is JSON")
+}

@@ -1,0 +1,436 @@
+//! Activities: fetched, finished, renewed and given back by workers.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+
+use crate::core::Core;
+use crate::documents::{PartDocument, TombstoneDocument, WorkerDocument};
+use crate::failure::{Cause, Failure};
+use crate::lock_token::LockToken;
+use crate::store::{Scope, millis};
+use crate::work_items::{Enqueued, addressee, encode, message};
+use crate::write::{self, Change, Write};
+use crate::{PATIENCE_MS, ids};
+
+const FETCH: &str = "fetch_work_item";
+const ACK: &str = "ack_work_item";
+const ABANDON: &str = "abandon_work_item";
+const RENEW: &str = "renew_work_item_lock";
+
+/// How many candidates are read at once.
+const CANDIDATE_PAGE: u32 = 50;
+
+/// What a worker is given: the activity, its token, how often it was tried.
+pub(crate) type FetchedItem = (WorkItem, String, u32);
+
+impl Core {
+    /// Fetches an activity.
+    pub(crate) async fn fetch_item(
+        &self,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<FetchedItem>, ProviderError> {
+        if matches!(tags, TagFilter::None) {
+            return Ok(None);
+        }
+        let polling = self.polling(poll_timeout);
+        loop {
+            let enqueued = self.enqueued.notified();
+            let found = self.look_for_item(lock_timeout, session, tags).await;
+            if let Some(item) = found.map_err(|failure| failure.tell(FETCH, "candidates"))? {
+                return Ok(Some(item));
+            }
+            if !polling.wait(enqueued).await {
+                return Ok(None);
+            }
+        }
+    }
+
+    async fn look_for_item(
+        &self,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<FetchedItem>, Failure> {
+        let (text, names) = candidates(session.is_some(), tags);
+        let parameters = [("@now", json!(self.store.now())), ("@tags", json!(names))];
+        let query = self.store.query(Scope::Everything, &text, &parameters);
+        let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Value>();
+        let mut taken_sessions = HashSet::new();
+        while let Some(page) = pages.next().await {
+            let rows = page.map_err(Failure::of_read)?.into_items();
+            let readable = rows.into_iter().filter_map(|row| self.store.readable(row));
+            let mut items: Vec<WorkerDocument> = readable.collect();
+            items.sort_by(|one, other| one.order().cmp(&other.order()));
+            for item in items {
+                let is_taken =
+                    item.session_id.as_ref().is_some_and(|id| taken_sessions.contains(id));
+                if is_taken || !self.is_committed(&item).await? {
+                    continue;
+                }
+                if let (Some(id), Some(config)) = (&item.session_id, session)
+                    && !self.claim_session(id, config).await?
+                {
+                    taken_sessions.insert(id.clone());
+                    continue;
+                }
+                if let Some(fetched) = self.claim_item(item, lock_timeout).await? {
+                    return Ok(Some(fetched));
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// Whether an activity of a turn that was written in several batches counts.
+    async fn is_committed(&self, item: &WorkerDocument) -> Result<bool, Failure> {
+        if item.staged_turn.is_none() {
+            return Ok(true);
+        }
+        let instance = self.read_instance(&item.instance_id).await?;
+        Ok(instance.is_some_and(|instance| instance.has_committed(item.staged_turn)))
+    }
+
+    /// Locks an activity; none if another worker was faster.
+    async fn claim_item(
+        &self,
+        mut item: WorkerDocument,
+        lock_timeout: Duration,
+    ) -> Result<Option<FetchedItem>, Failure> {
+        let nonce = self.store.clock().new_id();
+        let (instance, worker_item) = (item.instance_id.clone(), Some(item.id.clone()));
+        let token = LockToken { instance: instance.clone(), worker_item, nonce }.to_string();
+        let text = self.text_of(&instance, &item.id, &item.work_item).await?;
+        let work_item: WorkItem = match serde_json::from_str(&text) {
+            Ok(work_item) => work_item,
+            Err(error) => {
+                tracing::error!(instance, id = item.id, %error, "an activity cannot be read and is left out");
+                return Ok(None);
+            }
+        };
+        // The lease begins with the claim, however long the search took.
+        let now = self.store.now();
+        item.locked_until = Some(now.saturating_add(millis(lock_timeout)));
+        item.lock_token = Some(token.clone());
+        let lock = locked(&item, 1, None);
+        item.attempt_count += 1;
+        match self.store.write_once(&instance, &[lock]).await {
+            Ok(results) => item.etag = results.first().and_then(|it| it.etag().cloned()),
+            Err(failure) => match failure.cause {
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => return Ok(None),
+                Cause::Ambiguous => {
+                    let there: Option<WorkerDocument> =
+                        self.store.read(&instance, &item.id).await?;
+                    match there.filter(|there| there.lock_token == item.lock_token) {
+                        Some(there) => item = there,
+                        None => return Ok(None),
+                    }
+                }
+                Cause::Transient | Cause::Refused => return Err(failure),
+            },
+        }
+        let (attempts, expires) = (item.attempt_count, item.locked_until.unwrap_or_default());
+        self.items.insert(&token, item, expires, now);
+        Ok(Some((work_item, token, attempts)))
+    }
+
+    /// Finishes an activity: it is removed, and its completion is enqueued, both or none.
+    pub(crate) async fn ack_item(
+        self: &Arc<Self>,
+        token: &str,
+        completion: Option<WorkItem>,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_item(ACK, token).await?;
+        let item = held.lock().await;
+        self.check_item(ACK, token, &item)?;
+        let instance = &item.instance_id;
+        let mut batch = vec![removed(&item)];
+        let mut parts = Vec::new();
+        if let Some(completion) = &completion {
+            let (write, its_parts) = self.completion(token, &item, completion)?;
+            batch.push(write);
+            parts = its_parts;
+        }
+        let tell = |failure: Failure| failure.tell(ACK, instance);
+        let until =
+            self.store.now().saturating_add(PATIENCE_MS).min(item.locked_until.unwrap_or(0));
+        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
+        let is_whole = write::fits(&[batch.as_slice(), parts.as_slice()].concat());
+        match is_whole {
+            true => batch.extend(parts),
+            // Nobody sees them without the completion.
+            false => {
+                for chunk in write::chunks(parts, 0) {
+                    self.store.write(instance, &chunk, until).await.map_err(tell)?;
+                }
+            }
+        }
+        match self.store.write(instance, &batch, until).await {
+            Ok(_) => {}
+            Err(failure) => match failure.cause {
+                Cause::Transient | Cause::Refused => return Err(tell(failure)),
+                Cause::Ambiguous => self.check_removed(token, &item, failure).await?,
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
+                    self.items.remove(token);
+                    return Err(gone(ACK, instance));
+                }
+            },
+        }
+        self.items.remove(token);
+        self.touch_session(item.session_id.as_deref()).await;
+        self.remove_parts(&item);
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// The completion of an activity, as a message to its instance.
+    fn completion(
+        &self,
+        token: &str,
+        item: &WorkerDocument,
+        completion: &WorkItem,
+    ) -> Result<(Write, Vec<PartDocument>), ProviderError> {
+        let is_completion = matches!(
+            completion,
+            WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }
+        );
+        let instance = &item.instance_id;
+        if !is_completion || addressee(completion) != Some(instance.as_str()) {
+            let sentence = "an activity ends with a completion for its own instance";
+            return Err(ProviderError::permanent(ACK, sentence));
+        }
+        let nonce = token.rsplit('.').next().unwrap_or_default();
+        let id = format!("{}:completion:{nonce}", ids::part(instance));
+        let now = self.store.now();
+        let seq = self.store.clock().next_sequences(1);
+        let enqueued = Enqueued { now, seq, visible_at: now, is_fenced: true };
+        let (message, parts) = message(id, instance, encode(ACK, completion)?, enqueued);
+        Ok((Write::create(&message.id, &message), parts))
+    }
+
+    /// After an answer that was lost: an activity that is still locked by the token was not finished.
+    async fn check_removed(
+        &self,
+        token: &str,
+        item: &WorkerDocument,
+        failure: Failure,
+    ) -> Result<(), ProviderError> {
+        let tell = |failure: Failure| failure.tell(ACK, &item.instance_id);
+        let there: Option<Value> =
+            self.store.read(&item.instance_id, &item.id).await.map_err(tell)?;
+        match there.is_some_and(|there| there["lockToken"] == token) {
+            true => Err(tell(failure)),
+            // Finished by this call, or by whoever took the lock over: either way there is nothing left to do.
+            false => Ok(()),
+        }
+    }
+
+    /// The parts of a finished activity's payload. Best effort: they are seen by nobody.
+    fn remove_parts(self: &Arc<Self>, item: &WorkerDocument) {
+        let part = |number| Write::delete(&ids::payload_part(&item.id, number), None);
+        let parts: Vec<Write> = (0..item.work_item.parts()).map(part).collect();
+        if parts.is_empty() {
+            return;
+        }
+        let (core, instance) = (Arc::clone(self), item.instance_id.clone());
+        self.spawn(async move {
+            if let Err(failure) = core.remove_all(&instance, parts).await {
+                tracing::debug!(instance, error = %failure.error(), "parts of an activity stay");
+            }
+        });
+    }
+
+    /// Extends the lock of an activity.
+    pub(crate) async fn renew_item(
+        &self,
+        token: &str,
+        extend_for: Duration,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_item(RENEW, token).await?;
+        let mut item = held.lock().await;
+        self.check_item(RENEW, token, &item)?;
+        let until = self.store.now().saturating_add(millis(extend_for));
+        let mut renewed = item.clone();
+        renewed.locked_until = renewed.locked_until.max(Some(until));
+        let patience = item.locked_until.unwrap_or_default();
+        match self.store.write(&item.instance_id, &[locked(&renewed, 0, None)], patience).await {
+            Ok(results) => renewed.etag = results.first().and_then(|it| it.etag().cloned()),
+            Err(failure) => match failure.cause {
+                Cause::Transient | Cause::Refused => {
+                    return Err(failure.tell(RENEW, &item.instance_id));
+                }
+                _ => {
+                    self.items.remove(token);
+                    return self.reread_renewed(token, &mut item, failure).await;
+                }
+            },
+        }
+        self.items.extend(token, renewed.locked_until.unwrap_or_default());
+        *item = renewed;
+        self.touch_session(item.session_id.as_deref()).await;
+        Ok(())
+    }
+
+    /// After a renewal that met another version: cancelled or taken over, unless our own answer was lost.
+    async fn reread_renewed(
+        &self,
+        token: &str,
+        item: &mut WorkerDocument,
+        failure: Failure,
+    ) -> Result<(), ProviderError> {
+        let instance = item.instance_id.clone();
+        if failure.cause != Cause::Ambiguous {
+            return Err(gone(RENEW, &instance));
+        }
+        let tell = |failure: Failure| failure.tell(RENEW, &instance);
+        let there: Option<WorkerDocument> = match self.store.read(&instance, &item.id).await {
+            Ok(there) => there,
+            // A tombstone is no activity.
+            Err(failure) if failure.cause == Cause::Refused => None,
+            Err(failure) => return Err(tell(failure)),
+        };
+        match there.filter(|there| there.lock_token.as_deref() == Some(token)) {
+            Some(there) => {
+                *item = there;
+                Ok(())
+            }
+            None => Err(gone(RENEW, &instance)),
+        }
+    }
+
+    /// Gives an activity back.
+    pub(crate) async fn abandon_item(
+        &self,
+        token: &str,
+        delay: Option<Duration>,
+        ignore_attempt: bool,
+    ) -> Result<(), ProviderError> {
+        let held = self.held_item(ABANDON, token).await?;
+        let mut item = held.lock().await;
+        let now = self.store.now();
+        let visible_at = delay.map_or(now, |delay| now.saturating_add(millis(delay)));
+        let attempts = if ignore_attempt && item.attempt_count > 0 { -1 } else { 0 };
+        (item.lock_token, item.locked_until) = (None, None);
+        let until = now.saturating_add(PATIENCE_MS);
+        let release = [locked(&item, attempts, Some(visible_at))];
+        let written = self.store.write(&item.instance_id, &release, until).await;
+        self.items.remove(token);
+        match written {
+            Ok(_) => {}
+            Err(failure) => match failure.cause {
+                // It expires by itself.
+                Cause::Ambiguous => {}
+                Cause::Transient | Cause::Refused => {
+                    return Err(failure.tell(ABANDON, &item.instance_id));
+                }
+                _ => return Err(gone(ABANDON, &item.instance_id)),
+            },
+        }
+        self.enqueued.notify_waiters();
+        Ok(())
+    }
+
+    /// The activity that a token has locked.
+    async fn held_item(
+        &self,
+        operation: &'static str,
+        token: &str,
+    ) -> Result<Arc<Mutex<WorkerDocument>>, ProviderError> {
+        if let Some(held) = self.items.get(token) {
+            return Ok(held);
+        }
+        let invalid = || ProviderError::permanent(operation, "Invalid lock token");
+        let parsed: LockToken = token.parse().map_err(|_| invalid())?;
+        let id = parsed.worker_item.as_ref().ok_or_else(invalid)?;
+        let there: Option<Value> = self
+            .store
+            .read(&parsed.instance, id)
+            .await
+            .map_err(|failure| failure.tell(operation, &parsed.instance))?;
+        // A tombstone has no lock: the activity was cancelled or finished.
+        let there = there.filter(|there| there["lockToken"] == token).ok_or_else(invalid)?;
+        let item: WorkerDocument = serde_json::from_value(there).map_err(|_| invalid())?;
+        let (now, expires) = (self.store.now(), item.locked_until.unwrap_or_default());
+        Ok(self.items.insert(token, item, expires, now))
+    }
+
+    fn check_item(
+        &self,
+        operation: &'static str,
+        token: &str,
+        item: &WorkerDocument,
+    ) -> Result<(), ProviderError> {
+        let is_held = item.lock_token.as_deref() == Some(token) && item.is_locked(self.store.now());
+        match is_held {
+            true => Ok(()),
+            false => {
+                self.items.remove(token);
+                Err(gone(operation, &item.instance_id))
+            }
+        }
+    }
+}
+
+/// The query for activities that wait, and the tags it is about.
+fn candidates(with_sessions: bool, tags: &TagFilter) -> (String, Vec<String>) {
+    let mut text = String::from(
+        "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
+         AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)",
+    );
+    if !with_sessions {
+        text.push_str(" AND IS_NULL(c.sessionId)");
+    }
+    let names = match tags {
+        TagFilter::Tags(names) => {
+            text.push_str(" AND ARRAY_CONTAINS(@tags, c.tag)");
+            names.iter().cloned().collect()
+        }
+        TagFilter::DefaultAnd(names) => {
+            text.push_str(" AND (IS_NULL(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))");
+            names.iter().cloned().collect()
+        }
+        TagFilter::DefaultOnly => {
+            text.push_str(" AND IS_NULL(c.tag)");
+            Vec::new()
+        }
+        TagFilter::Any | TagFilter::None => Vec::new(),
+    };
+    text.push_str(" ORDER BY c.enqueuedAt");
+    (text, names)
+}
+
+/// The lock of an activity as it is to be.
+fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Write {
+    let change = Change::Lock {
+        token: item.lock_token.clone(),
+        until: item.locked_until,
+        attempts,
+        visible_at,
+        if_match: item.etag.clone(),
+    };
+    Write { id: item.id.clone(), change }
+}
+
+/// Removes a finished activity. What could be created a second time leaves a tombstone.
+fn removed(item: &WorkerDocument) -> Write {
+    match item.is_fenced {
+        true => Write::delete(&item.id, item.etag.clone()),
+        false => {
+            let tombstone = TombstoneDocument::of(&item.instance_id, &item.id);
+            Write::replace(&item.id, &tombstone, item.etag.clone())
+        }
+    }
+}
+
+/// The activity was cancelled, or its lock expired: the worker's result is not wanted.
+fn gone(operation: &str, instance: &str) -> ProviderError {
+    let sentence = format!("{instance}: the activity was cancelled or its lock has expired");
+    ProviderError::permanent(operation, sentence)
+}

@@ -1,0 +1,184 @@
+//! The validation suite of duroxide's own runtime, on an account of three regions with session consistency.
+//!
+//! The functions that start a clock of their own run alone: see `TIMED`.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod functions;
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use duroxide::provider_validation::{ProviderFactory, long_polling, race_replay};
+use duroxide::providers::Provider;
+use serde_json::Value;
+use sidereal::options::{CosmosClientOptions, RegionOptions};
+use sidereal::prelude::*;
+use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+use sidereal_emulator::Emulator;
+use tokio::sync::RwLock;
+
+/// Functions that assert how long something takes have the machine to themselves.
+static TIMED: RwLock<()> = RwLock::const_new(());
+
+/// Runs the functions of a module beside each other, each on a store of its own: they wait more than they work.
+macro_rules! validations {
+    ($module:ident: $($name:ident),+ $(,)?) => {
+        #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+        async fn $module() {
+            let mut running = crate::Running::default();
+            $(
+                running.add(stringify!($name), async {
+                    let store = crate::Store::open().await;
+                    duroxide::provider_validation::$module::$name(&store).await;
+                });
+            )+
+            running.end().await;
+        }
+    };
+}
+use validations;
+
+/// Functions that run beside each other.
+#[derive(Default)]
+struct Running(Vec<(&'static str, tokio::task::JoinHandle<()>)>);
+
+impl Running {
+    /// Starts a function, unless one that is timed runs.
+    fn add(&mut self, name: &'static str, function: impl Future<Output = ()> + Send + 'static) {
+        let function = async move {
+            let _together = TIMED.read().await;
+            function.await;
+        };
+        self.0.push((name, tokio::spawn(function)));
+    }
+
+    /// Waits for all of them, and names those that failed.
+    async fn end(self) {
+        let mut failed = Vec::new();
+        for (name, function) in self.0 {
+            if function.await.is_err() {
+                failed.push(name);
+            }
+        }
+        assert!(failed.is_empty(), "these failed: {failed:?}");
+    }
+}
+
+/// An account, and containers of it for the providers of one test.
+struct Store {
+    _emulator: Emulator,
+    client: CosmosClient,
+    containers: Mutex<Vec<String>>,
+    is_short_poll: bool,
+}
+
+impl Store {
+    async fn open() -> Self {
+        let emulator = Emulator::builder()
+            .regions(["West US", "East US", "UK South"])
+            .replication_delay(Duration::from_millis(20))
+            .partitions(2)
+            .start()
+            .await
+            .unwrap();
+        let regions = RegionOptions {
+            preferred_regions: Some(vec!["West US".into()]),
+            ..RegionOptions::default()
+        };
+        let options = CosmosClientOptions { regions, ..CosmosClientOptions::default() };
+        let key = emulator.key().clone();
+        let client = CosmosClient::new(emulator.http_endpoint(), key, Some(options)).unwrap();
+        Self { _emulator: emulator, client, containers: Mutex::default(), is_short_poll: false }
+    }
+
+    fn last_container(&self) -> ContainerClient {
+        let containers = self.containers.lock().unwrap();
+        self.client.database("duroxide").container(containers.last().unwrap())
+    }
+}
+
+#[async_trait]
+impl ProviderFactory for Store {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        static CREATED: AtomicU32 = AtomicU32::new(0);
+        let container = format!("test-{}", CREATED.fetch_add(1, Ordering::Relaxed));
+        self.containers.lock().unwrap().push(container.clone());
+        let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
+        config.container = container;
+        config.short_poll = self.is_short_poll;
+        Arc::new(CosmosDBProvider::new(config).await.unwrap())
+    }
+
+    fn lock_timeout(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+
+    async fn corrupt_instance_history(&self, instance: &str) {
+        let container = self.last_container();
+        let history = container
+            .query("SELECT * FROM c WHERE c.type = 'history'")
+            .with_partition_key(instance)
+            .items::<Value>()
+            .collect()
+            .await
+            .unwrap();
+        for mut event in history {
+            event["eventData"] = "no event".into();
+            container.upsert_item(instance, &event, None).await.unwrap();
+        }
+    }
+
+    async fn get_max_attempt_count(&self, instance: &str) -> u32 {
+        let attempts: Vec<u32> = self
+            .last_container()
+            .query("SELECT VALUE c.attemptCount FROM c WHERE c.type = 'orch_queue'")
+            .with_partition_key(instance)
+            .items()
+            .collect()
+            .await
+            .unwrap();
+        attempts.into_iter().max().unwrap_or_default()
+    }
+}
+
+/// A provider of its own, alone on the machine.
+macro_rules! timed {
+    ($($name:ident($is_short:literal $(, $more:expr)?);)+) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $name() {
+                let _alone = TIMED.write().await;
+                let store = Store { is_short_poll: $is_short, ..Store::open().await };
+                let provider = store.create_provider().await;
+                long_polling::$name(&*provider $(, $more)?).await;
+            }
+        )+
+    };
+}
+
+timed! {
+    test_short_poll_returns_immediately(true, Duration::from_millis(500));
+    test_short_poll_work_item_returns_immediately(true, Duration::from_millis(500));
+    test_long_poll_waits_for_timeout(false);
+    test_long_poll_work_item_waits_for_timeout(false);
+    test_fetch_respects_timeout_upper_bound(false);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn test_continue_as_new_transition_delivery() {
+    let _together = TIMED.read().await;
+    for stamp in ["0.1.30", "0.1.31"] {
+        race_replay::test_continue_as_new_transition_delivery(&Store::open().await, stamp).await;
+    }
+}
+
+/// Every function that the suite has is wired here.
+#[test]
+fn all_functions_of_the_suite_are_wired() {
+    let wired = include_str!("functions.rs").lines().filter(|line| line.ends_with(',')).count();
+    let by_hand = 5 + 1;
+    assert_eq!(wired + by_hand, 233);
+}
