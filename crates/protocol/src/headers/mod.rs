@@ -10,5 +10,5 @@ mod response;
 mod values;
 
 pub use request::{MaxItemCount, RequestHeaders};
-pub use response::{ResponseAccounting, ResponseHeaders};
+pub use response::{ResponseAccounting, ResponseHeaders, SessionProgress};
 pub use values::{ChangeFeedMode, SdkCapabilities, SerializationFormats, content_type};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::header::ETAG;
-use http::{HeaderMap, HeaderName, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::names;
 use crate::etag::Etag;
@@ -173,9 +173,11 @@ impl<'a> ResponseHeaders<'a> {
     pub fn accounting(&self) -> ResponseAccounting<'a> {
         let mut found = ResponseAccounting::default();
         for (name, value) in self.0 {
-            // Names as `names.rs` has them; a test compares the two.
-            let text = || value.to_str().ok().map(str::trim);
+            // Names as `names.rs` has them; a test compares the two. Header values are ASCII, and so is what
+            // surrounds them (RFC 9110, section 5.5).
+            let text = || value.to_str().ok().map(str::trim_ascii);
             match name.as_str() {
+                "x-ms-substatus" => found.sub_status = text().and_then(|it| it.parse().ok()),
                 "x-ms-request-charge" => {
                     let charge = text().and_then(|it| it.parse().ok());
                     found.request_charge = charge.filter(|charge: &f64| charge.is_finite());
@@ -187,6 +189,22 @@ impl<'a> ResponseHeaders<'a> {
                 }
                 "x-ms-documentdb-partitionkeyrangeid" => found.partition_key_range_id = text(),
                 _ => {}
+            }
+        }
+        found
+    }
+
+    /// What a session notes of a response, in one pass as [`accounting`](Self::accounting).
+    pub fn session_progress(&self) -> SessionProgress<'a> {
+        let mut found = SessionProgress::default();
+        for (name, value) in self.0 {
+            match name.as_str() {
+                "x-ms-session-token" => _ = found.token.get_or_insert(value),
+                "x-ms-content-path" => _ = found.owner_id.get_or_insert(value),
+                _ => continue,
+            }
+            if found.token.is_some() && found.owner_id.is_some() {
+                break;
             }
         }
         found
@@ -220,6 +238,8 @@ fn duration(text: &str) -> Option<Duration> {
 /// What is noted of every response.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResponseAccounting<'a> {
+    /// The sub-status, as [`ResponseHeaders::status`] has it.
+    pub sub_status: Option<u32>,
     /// See [`ResponseHeaders::request_charge`].
     pub request_charge: Option<f64>,
     /// See [`ResponseHeaders::request_duration`].
@@ -232,9 +252,17 @@ pub struct ResponseAccounting<'a> {
     pub partition_key_range_id: Option<&'a str>,
 }
 
+/// What a session notes of a response, as it stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SessionProgress<'a> {
+    /// See [`ResponseHeaders::session_token`].
+    pub token: Option<&'a HeaderValue>,
+    /// See [`ResponseHeaders::owner_id`].
+    pub owner_id: Option<&'a HeaderValue>,
+}
+
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
 
     use super::*;
 
@@ -284,7 +312,10 @@ mod tests {
                 (names::LSN, "12"),
                 (names::GLOBAL_COMMITTED_LSN, "9"),
                 (names::PARTITION_KEY_RANGE_ID, "3"),
+                (names::SUB_STATUS, " 1002 "),
                 (names::ACTIVITY_ID, "id"),
+                (names::SESSION_TOKEN, "0:-1#12"),
+                (names::OWNER_ID, "rid"),
             ]);
             let (view, found) =
                 (ResponseHeaders::new(&headers), ResponseHeaders::new(&headers).accounting());
@@ -294,6 +325,11 @@ mod tests {
             assert_eq!((found.lsn, found.global_committed_lsn), (Some(12), Some(9)));
             assert_eq!((view.lsn(), view.global_committed_lsn()), (Some(12), Some(9)));
             assert_eq!(found.partition_key_range_id, Some("3"));
+            assert_eq!(found.sub_status, Some(view.status(StatusCode::NOT_FOUND).sub_status()));
+            let progress = view.session_progress();
+            assert_eq!(progress.token, headers.get(&names::SESSION_TOKEN));
+            assert_eq!(progress.owner_id, headers.get(&names::OWNER_ID));
+            assert!(progress.token.is_some() && progress.owner_id.is_some());
         }
     }
 
