@@ -182,7 +182,7 @@ impl Client {
             let mut diagnostics = RequestDiagnostics::new(context, None, endpoint.clone(), started);
             let mut request = HttpRequest::new(Bytes::new());
             *request.uri_mut() = uri;
-            let outcome = transport.send(&endpoint, request, &mut diagnostics, terms).await;
+            let outcome = transport.send(&endpoint, &mut request, &mut diagnostics, terms).await;
             Sent { outcome, diagnostics }
         }
     }
@@ -222,6 +222,7 @@ impl Client {
             execution_context: ExecutionContext::Initial,
             kind: RequestKind::Read,
             deadline: None,
+            started: None,
             slow_after: None,
             budgets: self.budgets,
         }

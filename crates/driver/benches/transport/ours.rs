@@ -93,6 +93,7 @@ impl Ours {
             execution_context: ExecutionContext::Initial,
             kind: RequestKind::Read,
             deadline: Some(now + Duration::from_secs(6)),
+            started: None,
             slow_after: None,
             budgets: self.budgets,
         };

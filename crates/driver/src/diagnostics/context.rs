@@ -63,6 +63,7 @@ impl DiagnosticsContextBuilder {
     }
 
     /// Adds an attempt.
+    #[inline] // So that an attempt is made where it is kept: a call would copy it twice.
     pub fn push(&mut self, attempt: RequestDiagnostics) {
         if self.attempts.len() < ATTEMPTS_KEPT {
             self.attempts.push(attempt);
@@ -75,6 +76,7 @@ impl DiagnosticsContextBuilder {
     }
 
     /// Adds an attempt that is about to be made, to be filled in while it runs.
+    #[inline] // As `push`.
     pub fn begin(&mut self, attempt: RequestDiagnostics) -> &mut RequestDiagnostics {
         self.push(attempt);
         self.attempts.last_mut().expect("one was just added")
@@ -133,7 +135,16 @@ impl DiagnosticsContextBuilder {
         now: Instant,
     ) -> DiagnosticsContext {
         let elapsed = now.saturating_duration_since(self.started);
-        DiagnosticsContext { status: status.into(), elapsed, collected: self }
+        Box::new(self).complete_boxed(status.into(), elapsed)
+    }
+
+    /// The same for a history that is on the heap already.
+    pub(crate) fn complete_boxed(
+        self: Box<Self>,
+        status: Option<CosmosStatus>,
+        elapsed: Duration,
+    ) -> DiagnosticsContext {
+        DiagnosticsContext { status, elapsed, collected: self }
     }
 }
 
@@ -145,7 +156,9 @@ impl DiagnosticsContextBuilder {
 pub struct DiagnosticsContext {
     status: Option<CosmosStatus>,
     elapsed: Duration,
-    collected: DiagnosticsContextBuilder,
+    /// On the heap, from the start of the operation on: a response is moved through every layer up to the
+    /// application, and would be copied with all of its attempts each time.
+    collected: Box<DiagnosticsContextBuilder>,
 }
 
 impl DiagnosticsContext {

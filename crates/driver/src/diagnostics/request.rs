@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::headers::ResponseHeaders;
+use sidereal_protocol::headers::ResponseAccounting;
 use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 use smallvec::SmallVec;
 
@@ -55,6 +55,7 @@ pub struct RequestDiagnostics {
 
 impl RequestDiagnostics {
     /// An attempt that starts now.
+    #[inline] // So that it is made where it is kept.
     #[must_use]
     pub fn new(
         execution_context: ExecutionContext,
@@ -89,7 +90,12 @@ impl RequestDiagnostics {
     /// Notes that something happened at a moment.
     pub fn record_at(&mut self, kind: RequestEventKind, now: Instant) {
         // Saturating: a caller may pass a moment that it read before the attempt began.
-        self.events.push(RequestEvent { kind, at: now.saturating_duration_since(self.started) });
+        self.record_after(kind, now.saturating_duration_since(self.started));
+    }
+
+    /// Notes that something happened so long after the attempt's start.
+    pub(crate) fn record_after(&mut self, kind: RequestEventKind, at: Duration) {
+        self.events.push(RequestEvent { kind, at });
     }
 
     /// Notes that the request was handed to a connection: from now on it may be carried out.
@@ -107,12 +113,11 @@ impl RequestDiagnostics {
     }
 
     /// Notes what the head of the response says.
-    pub fn answered(&mut self, response: &ResponseHeaders<'_>, status: CosmosStatus) {
-        let told = response.accounting();
+    pub fn answered(&mut self, told: &ResponseAccounting<'_>, status: CosmosStatus) {
         self.status = Some(status);
         self.charge = told.request_charge;
         self.server_duration = told.request_duration;
-        self.session = SessionState::of(&told);
+        self.session = SessionState::of(told);
         // The service's word on the range counts: ours may be from before a split. Where they agree, as they
         // usually do, nothing is copied.
         if let Some(told) = told.partition_key_range_id

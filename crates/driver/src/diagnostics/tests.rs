@@ -258,7 +258,7 @@ fn a_response_tells_its_range_and_how_far_its_replica_is() {
         (names::GLOBAL_COMMITTED_LSN, HeaderValue::from_static("9")),
         (names::PARTITION_KEY_RANGE_ID, HeaderValue::from_static("3")),
     ]);
-    attempt.answered(&ResponseHeaders::new(&headers), CosmosStatus::OK);
+    attempt.answered(&ResponseHeaders::new(&headers).accounting(), CosmosStatus::OK);
     let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
     builder.push(attempt);
     builder.warn(["mind the gap".to_owned()].into());

@@ -1,12 +1,13 @@
 //! One attempt of an operation: where it goes, and the race with a hedge if it is slow.
 
+use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 
-use super::{AttemptTerms, OperationRetryState, build_transport_request};
+use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
 use crate::CosmosOperation;
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::driver_core::DriverCore;
@@ -43,17 +44,18 @@ pub(super) struct Routed {
 
 /// What an attempt came to, with the hedge that may have joined it.
 #[derive(Debug)]
-pub(super) struct Raced {
+pub(super) struct Raced<'a> {
     /// The outcome that counts.
     pub(super) result: TransportResult,
-    /// Where it comes from.
-    pub(super) endpoint: CosmosEndpoint,
+    /// Where it comes from: where the attempt went, unless a hedge has won.
+    pub(super) endpoint: Cow<'a, CosmosEndpoint>,
     /// When the request that has it was made.
     pub(super) started: Instant,
     /// Whether it is the hedge's.
     pub(super) is_hedge: bool,
     /// The other leg, if there was a race.
-    pub(super) other: Option<OtherLeg>,
+    // On the heap: few attempts are hedged, and all of them would be larger by it.
+    pub(super) other: Option<Box<OtherLeg>>,
 }
 
 /// The leg of a race that does not count.
@@ -68,7 +70,7 @@ impl Run<'_> {
     /// Waits until the account has been read once, if that is needed. Says when the operation goes on, if the
     /// deadline allows it.
     pub(super) async fn until_account_is_read(&self, started: Instant) -> Option<Instant> {
-        if self.core.locations.snapshot().account.is_known() || self.is_about_account() {
+        if self.core.locations.is_known() || self.is_about_account() {
             return Some(started);
         }
         within(self.deadline, self.core.account.until_read()).await.then(Clock::now)
@@ -88,6 +90,7 @@ impl Run<'_> {
         &self,
         state: &mut OperationRetryState,
         terms: &mut AttemptTerms<'_>,
+        diagnostics: &mut DiagnosticsContextBuilder,
     ) -> Routed {
         if let Some(partition) = self.resolve_partition(state.now) {
             state.partition = Some(partition);
@@ -95,12 +98,15 @@ impl Run<'_> {
         let partition = state.partition.as_ref();
         let snapshot = self.core.locations.snapshot();
         let account = &snapshot.account;
+        if diagnostics.attempts().is_empty() {
+            self.warn_of(account, diagnostics);
+        }
+        terms.started = Some(state.now);
         terms.is_multi_write = account.is_multi_write();
         terms.is_hedging_suppressed = account.is_hedging_disabled();
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
         terms.session = self.session_headers(read, partition.map(|it| &**it));
-        terms.partition_range = partition.map(|it| it.range().clone());
         if self.is_about_account() {
             return Routed { endpoint: account.default_endpoint().clone(), probe: None };
         }
@@ -117,6 +123,21 @@ impl Run<'_> {
             partition.activity.note(routed.endpoint.slot, self.core.tick(state.now));
         }
         routed
+    }
+
+    /// Notes what the application should know of the account and of its settings.
+    fn warn_of(&self, account: &AccountEndpointState, diagnostics: &mut DiagnosticsContextBuilder) {
+        if account.thin_client_endpoints() > 0 && self.core.tells_of_thin_client() {
+            let sentence = format!(
+                "the account has a second gateway (thin client) in {} regions, which is not used: \
+                 requests go to the first one",
+                account.thin_client_endpoints()
+            );
+            let known = account.warnings().into_iter().flat_map(|it| it.iter().cloned());
+            diagnostics.warn(known.chain([sentence]).collect());
+        } else if let Some(warnings) = account.warnings() {
+            diagnostics.warn(Arc::clone(warnings));
+        }
     }
 
     /// A route, once it is known whether this operation is the one that probes.
@@ -211,14 +232,14 @@ impl Run<'_> {
 
     /// Makes an attempt. If it is slow and may be hedged, a second one joins it in another region, and the first
     /// outcome that is final counts; the other leg is cancelled.
-    pub(super) async fn race(
+    pub(super) async fn race<'r>(
         &self,
         request: &mut TransportRequest,
-        routed: &Routed,
+        routed: &'r Routed,
         terms: &AttemptTerms<'_>,
         state: &OperationRetryState,
         diagnostics: &mut DiagnosticsContextBuilder,
-    ) -> Raced {
+    ) -> Raced<'r> {
         let started = state.now;
         let (ratio, burst) =
             (self.availability.hedging_budget_ratio(), self.availability.hedging_budget_burst());
@@ -288,8 +309,10 @@ impl Run<'_> {
         if !self.core.hedging_budget.spend() {
             return None;
         }
-        let terms = AttemptTerms { execution_context: ExecutionContext::Hedging, ..terms.clone() };
-        let request = build_transport_request(self.operation, &endpoint, &terms).ok()?;
+        let execution_context = ExecutionContext::Hedging;
+        let terms = AttemptTerms { execution_context, started: None, ..terms.clone() };
+        let mut request = begin_request(self.operation, &endpoint, &terms, state);
+        complete_request(&mut request, self.operation, &terms).ok()?;
         Some(Hedge { endpoint, request })
     }
 }
@@ -328,12 +351,12 @@ struct Joined {
 
 impl Joined {
     /// What the race came to, with the hedge's part of the story added to the attempt's.
-    fn raced(
+    fn raced<'r>(
         mut self,
-        routed: &Routed,
+        routed: &'r Routed,
         started: Instant,
         diagnostics: &mut DiagnosticsContextBuilder,
-    ) -> Raced {
+    ) -> Raced<'r> {
         let Decided { is_hedge, result, other } = self.decided;
         match is_hedge {
             true => diagnostics.left(LEFT),
@@ -342,18 +365,19 @@ impl Joined {
         let hedge_started = self.diagnostics.started();
         diagnostics.absorb(self.diagnostics);
         let (won, lost, started) = match is_hedge {
-            true => (self.endpoint, routed.endpoint.clone(), hedge_started),
-            false => (routed.endpoint.clone(), self.endpoint, started),
+            true => (Cow::Owned(self.endpoint), routed.endpoint.clone(), hedge_started),
+            false => (Cow::Borrowed(&routed.endpoint), self.endpoint, started),
         };
-        let other = Some(OtherLeg { endpoint: lost, result: other });
+        let other = Some(Box::new(OtherLeg { endpoint: lost, result: other }));
         Raced { result, endpoint: won, started, is_hedge, other }
     }
 }
 
-impl Raced {
+impl<'a> Raced<'a> {
     /// An attempt that no hedge has joined.
-    fn alone(result: TransportResult, routed: &Routed, started: Instant) -> Self {
-        let endpoint = routed.endpoint.clone();
+    #[inline] // So that the outcome is not copied once more.
+    fn alone(result: TransportResult, routed: &'a Routed, started: Instant) -> Self {
+        let endpoint = Cow::Borrowed(&routed.endpoint);
         Self { result, endpoint, started, is_hedge: false, other: None }
     }
 }

@@ -15,7 +15,7 @@ mod settlement;
 use attempt::{Raced, Run, earlier};
 pub(crate) use observation::SlowOperationThresholds;
 pub(crate) use operation_pipeline::{OperationPipeline, execute_operation_pipeline};
-use request::{AttemptTerms, build_transport_request};
+use request::{AttemptTerms, begin_request, complete_request};
 use retry_evaluation::{
     Ended, Evaluation, OperationRetryState, conclude, evaluate_transport_result,
 };

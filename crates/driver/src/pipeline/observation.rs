@@ -1,7 +1,6 @@
 //! What is noted of an operation that has ended: beside its diagnostics, and in the log.
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use uuid::Uuid;
 
@@ -36,34 +35,19 @@ impl SlowOperationThresholds {
     }
 }
 
-/// Adds what is known beside the attempts: warnings, and of an operation that failed, was slow or needed
-/// several attempts also how busy the machine was.
+/// Adds how busy the machine was to an operation that failed, was slow or needed several attempts.
 pub(super) fn diagnose(
     core: &DriverCore,
     operation: &CosmosOperation,
     ended: &Ended,
     diagnostics: &mut DiagnosticsContextBuilder,
-    now: Instant,
+    took: Duration,
 ) {
-    let took = now.saturating_duration_since(diagnostics.started());
     let is_usual = matches!(ended, Ended::Answered(_))
         && diagnostics.attempts().len() == 1
         && !core.thresholds.is_slow(operation, took);
     if !is_usual {
         diagnostics.observe_machine(core.runtime.monitor().history());
-    }
-    let snapshot = core.locations.snapshot();
-    let account = &snapshot.account;
-    if account.thin_client_endpoints() > 0 && core.tells_of_thin_client() {
-        let sentence = format!(
-            "the account has a second gateway (thin client) in {} regions, which is not used: \
-             requests go to the first one",
-            account.thin_client_endpoints()
-        );
-        let known = account.warnings().into_iter().flat_map(|it| it.iter().cloned());
-        diagnostics.warn(known.chain([sentence]).collect());
-    } else if let Some(warnings) = account.warnings() {
-        diagnostics.warn(Arc::clone(warnings));
     }
 }
 
@@ -85,7 +69,7 @@ pub(super) fn span(
 }
 
 /// One event for each attempt that did not end its operation, or ended it badly.
-pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced, decision: Decision) {
+pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced<'_>, decision: Decision) {
     if core.thresholds.is_traced {
         tracing::debug!(
             region = raced.endpoint.region.as_ref().map(tracing::field::display),

@@ -1,13 +1,14 @@
 //! The loop of an operation: look, route, build, send, decide, apply, act, until nothing is left to try.
 
-use std::time::Instant;
+use std::time::Duration;
 
 use tracing::Instrument as _;
 use uuid::Uuid;
 
 use super::observation::{diagnose, span, trace, trace_failed_attempt};
 use super::{
-    AttemptTerms, Ended, OperationRetryState, Run, build_transport_request, conclude, earlier,
+    AttemptTerms, Ended, OperationRetryState, Run, begin_request, complete_request, conclude,
+    earlier,
 };
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, ExecutionContext};
 use crate::driver_core::DriverCore;
@@ -44,7 +45,7 @@ async fn execute(
 ) -> Result<CosmosResponse, Error> {
     let started = Clock::now();
     let method = &pipeline.options.method_options;
-    let mut diagnostics = DiagnosticsContextBuilder::new(activity_id, started);
+    let mut diagnostics = Box::new(DiagnosticsContextBuilder::new(activity_id, started));
     // Called in each branch, not before: a future that is moved is copied whole.
     let ended = match method.cancellation {
         None => run(operation, pipeline, &mut diagnostics).await,
@@ -63,8 +64,9 @@ async fn execute(
         (Ended::Answered(_) | Ended::Failed(..), _) => None,
     };
     let now = only.unwrap_or_else(Clock::now);
-    diagnose(pipeline.core, operation, &ended, &mut diagnostics, now);
-    let outcome = finish(ended, operation, diagnostics, now);
+    let took = now.saturating_duration_since(started);
+    diagnose(pipeline.core, operation, &ended, &mut diagnostics, took);
+    let outcome = finish(ended, operation, diagnostics, took);
     trace(pipeline.core, operation, &outcome);
     #[cfg(feature = "otel")]
     pipeline.core.runtime.measure(operation, &outcome);
@@ -87,13 +89,12 @@ async fn run(
         write: &core.options.write(&call.write),
         activity_id: diagnostics.activity_id(),
         execution_context: ExecutionContext::Initial,
+        started: None,
         deadline,
         is_multi_write: false,
         is_hedging_suppressed: false,
         strategy: None,
         session: None,
-        partition_range: None,
-        budgets: Budgets::new(&availability),
     };
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
     let transport = pipeline.transport;
@@ -105,15 +106,15 @@ async fn run(
     let Some(now) = run.until_account_is_read(diagnostics.started()).await else {
         return Ended::Failed(late_for_account(), None);
     };
-    let mut state = OperationRetryState::new(terms.budgets, now);
+    let mut state = OperationRetryState::new(Budgets::new(&availability), now);
     loop {
-        let routed = run.route(&mut state, &mut terms);
-        let mut request = match build_transport_request(operation, &routed.endpoint, &terms) {
-            Ok(request) => request,
-            Err(error) => return Ended::Failed(error, None),
-        };
+        let routed = run.route(&mut state, &mut terms, diagnostics);
+        let mut request = begin_request(operation, &routed.endpoint, &terms, &state);
+        if let Err(error) = complete_request(&mut request, operation, &terms) {
+            return Ended::Failed(error, None);
+        }
         let raced = run.race(&mut request, &routed, &terms, &state, diagnostics).await;
-        run.observe(&raced, &routed, diagnostics, &mut state);
+        run.observe(&raced, &routed, terms.session.as_ref(), diagnostics, &mut state);
         if let TransportOutcome::Success(response) = raced.result.outcome {
             return Ended::Answered(response);
         }
@@ -130,7 +131,6 @@ async fn run(
             tokio::time::sleep(after).await;
         }
         state.advance(&verdict, &raced, Clock::now());
-        terms.budgets = state.budgets;
     }
 }
 
@@ -152,8 +152,8 @@ fn cancelled() -> Error {
 fn finish(
     ended: Ended,
     operation: &CosmosOperation,
-    diagnostics: DiagnosticsContextBuilder,
-    now: Instant,
+    diagnostics: Box<DiagnosticsContextBuilder>,
+    took: Duration,
 ) -> Result<CosmosResponse, Error> {
     let status = match &ended {
         Ended::Answered(response) | Ended::Failed(_, Some(response)) => Some(response.status),
@@ -161,7 +161,7 @@ fn finish(
     };
     // Any attempt counts: an earlier one may have been applied although the last was not sent.
     let was_sent = diagnostics.attempts().iter().any(|it| !it.request_sent.is_safe_to_resend());
-    let diagnostics = diagnostics.complete(status, now);
+    let diagnostics = diagnostics.complete_boxed(status, took);
     let respond = |response: TransportResponse, diagnostics| CosmosResponse {
         status: response.status,
         headers: response.headers,

@@ -4,16 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use http::header::{CONTENT_TYPE, IF_MATCH, IF_NONE_MATCH};
+use http::uri::PathAndQuery;
 use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{
-    OperationType, PartitionKeyRangeId, ReadConsistencyStrategy, ResourceType,
-};
+use sidereal_protocol::{OperationType, ReadConsistencyStrategy, ResourceType};
 use uuid::Uuid;
 
+use super::OperationRetryState;
 use crate::diagnostics::ExecutionContext;
 use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
-use crate::retry::Budgets;
 use crate::routing::CosmosEndpoint;
 use crate::session::SessionHeaders;
 use crate::transport::{AuthorizationContext, HeaderList, TransportRequest};
@@ -38,6 +37,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) activity_id: Uuid,
     /// Why the attempt is made.
     pub(crate) execution_context: ExecutionContext,
+    /// When the attempt is made, where that is known.
+    pub(crate) started: Option<Instant>,
     /// When the operation ends.
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
@@ -48,44 +49,54 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
     /// What the driver's own session has seen, where the request is to carry it.
     pub(crate) session: Option<SessionHeaders>,
-    /// The partition range that it is about, where that is known.
-    pub(crate) partition_range: Option<PartitionKeyRangeId>,
-    /// What is left of the operation's retry budgets.
-    pub(crate) budgets: Budgets,
 }
 
-/// The request of one attempt at an operation.
+/// The request of one attempt at an operation, but for its path and headers: see [`complete_request`].
 ///
-/// # Errors
-///
-/// The operation's path or partition key cannot be sent.
-pub(crate) fn build_transport_request(
+/// In two steps, so that the request is made where it stays: it is large, and a result that holds it is copied.
+#[inline]
+pub(crate) fn begin_request(
     operation: &CosmosOperation,
     routed_to: &CosmosEndpoint,
     terms: &AttemptTerms<'_>,
-) -> Result<TransportRequest, Error> {
-    check_path(operation)?;
-    let encoded = operation.encoded();
+    state: &OperationRetryState,
+) -> TransportRequest {
     let auth_context = AuthorizationContext {
         resource_type: operation.path().kind(),
-        signed_link: Arc::clone(&encoded.signed_link),
+        signed_link: Arc::clone(&operation.encoded().signed_link),
     };
-    Ok(TransportRequest {
+    TransportRequest {
         method: operation.operation_type().method(),
         endpoint: routed_to.endpoint.clone(),
         region: routed_to.region.clone(),
-        partition_range: terms.partition_range.clone(),
-        path: encoded.path()?,
-        headers: headers(operation, terms)?,
+        partition_range: state.partition.as_ref().map(|it| it.range().clone()),
+        path: PathAndQuery::from_static("/"),
+        headers: HeaderList::new(),
         body: operation.body().clone(),
         auth_context,
         activity_id: terms.activity_id,
         execution_context: terms.execution_context,
         kind: operation.request_kind(),
+        started: terms.started,
         deadline: terms.deadline,
         slow_after: None,
-        budgets: terms.budgets,
-    })
+        budgets: state.budgets,
+    }
+}
+
+/// Adds the path and the headers to the request of an attempt.
+///
+/// # Errors
+///
+/// The operation's path or partition key cannot be sent.
+pub(crate) fn complete_request(
+    request: &mut TransportRequest,
+    operation: &CosmosOperation,
+    terms: &AttemptTerms<'_>,
+) -> Result<(), Error> {
+    check_path(operation)?;
+    request.path = operation.encoded().path()?;
+    add_headers(operation, terms, &mut request.headers)
 }
 
 /// Refuses an operation on a path that it cannot have: the service would answer as if something else were
@@ -101,10 +112,13 @@ fn check_path(operation: &CosmosOperation) -> Result<(), Error> {
     Err(Error::new(ErrorKind::InvalidRequest, sentence))
 }
 
-/// The headers that belong to the operation: what its kind asks for, then the settings, then its own.
-fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<HeaderList, Error> {
+/// Adds the headers that belong to the operation: what its kind asks for, then the settings, then its own.
+fn add_headers(
+    operation: &CosmosOperation,
+    terms: &AttemptTerms<'_>,
+    headers: &mut HeaderList,
+) -> Result<(), Error> {
     let options = terms.options;
-    let mut headers = HeaderList::default();
     if let Some(marker) = marker_of(operation.operation_type()) {
         headers.insert(marker, TRUE);
     }
@@ -127,11 +141,11 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
         headers.insert(names::ALLOW_TENTATIVE_WRITES, TRUE);
     }
     if operation.operation_type().is_read_only() {
-        consistency(terms, &mut headers);
+        consistency(terms, headers);
     } else if operation.path().kind() == ResourceType::Document {
-        item_write(operation.operation_type(), terms.write, &mut headers)?;
+        item_write(operation.operation_type(), terms.write, headers)?;
     }
-    session_and_precondition(operation, terms, &mut headers)?;
+    session_and_precondition(operation, terms, headers)?;
     if let Some(priority) = options.priority() {
         headers.insert(names::PRIORITY_LEVEL, HeaderValue::from_static(priority.as_str()));
     }
@@ -144,7 +158,7 @@ fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> Result<Head
     for (name, value) in operation.headers() {
         headers.insert(name.clone(), value.clone());
     }
-    Ok(headers)
+    Ok(())
 }
 
 /// What a write of an item asks for beside itself.
@@ -254,6 +268,7 @@ mod tests {
 
     use super::*;
     use crate::options::{AvailabilityOptions, ItemWriteOptions, OptionLayers, RequestOptions};
+    use crate::retry::Budgets;
 
     fn orders() -> ResourceLink {
         ResourceLink::container("store", "orders").unwrap()
@@ -279,15 +294,17 @@ mod tests {
             write: &layers.write(&no_write),
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
+            started: Some(now),
             deadline: Some(now + Duration::from_secs(1)),
             is_multi_write: false,
             is_hedging_suppressed: false,
             strategy: layers.request(call).read_consistency_strategy(),
             session: None,
-            partition_range: None,
-            budgets: Budgets::new(&layers.availability(&unset)),
         };
-        let request = build_transport_request(operation, &routing, &terms).unwrap();
+        let budgets = Budgets::new(&layers.availability(&unset));
+        let state = OperationRetryState::new(budgets, now);
+        let mut request = begin_request(operation, &routing, &terms, &state);
+        complete_request(&mut request, operation, &terms).unwrap();
         assert_eq!((&request.endpoint, &request.region), (&routing.endpoint, &routing.region));
         assert_eq!(request.deadline, terms.deadline);
         request
@@ -363,6 +380,12 @@ mod tests {
         }
     }
 
+    fn headers(operation: &CosmosOperation, terms: &AttemptTerms<'_>) -> HeaderList {
+        let mut headers = HeaderList::default();
+        add_headers(operation, terms, &mut headers).unwrap();
+        headers
+    }
+
     fn written(operation: &CosmosOperation, write: &ItemWriteOptions) -> HeaderList {
         let (layers, unset) = (OptionLayers::default(), RequestOptions::default());
         let terms = AttemptTerms {
@@ -370,15 +393,14 @@ mod tests {
             write: &layers.write(write),
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
+            started: None,
             deadline: None,
             is_multi_write: false,
             is_hedging_suppressed: false,
             strategy: None,
             session: None,
-            partition_range: None,
-            budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
         };
-        headers(operation, &terms).unwrap()
+        headers(operation, &terms)
     }
 
     /// The settings existed and changed nothing.
@@ -426,15 +448,14 @@ mod tests {
                 write: &layers.write(&no_write),
                 activity_id: Uuid::nil(),
                 execution_context: ExecutionContext::Initial,
+                started: None,
                 deadline: None,
                 is_multi_write,
                 is_hedging_suppressed: false,
                 strategy: None,
                 session: None,
-                partition_range: None,
-                budgets: Budgets::new(&layers.availability(&AvailabilityOptions::default())),
             };
-            headers(operation, &terms).unwrap().contains_key(names::ALLOW_TENTATIVE_WRITES)
+            headers(operation, &terms).contains_key(names::ALLOW_TENTATIVE_WRITES)
         };
         let item = RequestPath::of(orders().item("1").unwrap());
         let delete = CosmosOperation::new(OperationType::Delete, item);

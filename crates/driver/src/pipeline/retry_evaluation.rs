@@ -58,13 +58,15 @@ impl OperationRetryState {
 
     /// Notes what an attempt came to, and what it cost.
     pub(crate) fn observe(&mut self, result: &TransportResult) {
-        self.budgets = result.budgets;
+        if let Some(budgets) = &result.budgets {
+            self.budgets = **budgets;
+        }
         self.was_ambiguous |= result.was_ambiguous;
         self.at_endpoint = result.decision;
     }
 
     /// Charges a retry after an attempt at an endpoint, and notes where it goes.
-    pub(crate) fn advance(&mut self, verdict: &Verdict, raced: &Raced, now: Instant) {
+    pub(crate) fn advance(&mut self, verdict: &Verdict, raced: &Raced<'_>, now: Instant) {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
@@ -72,7 +74,7 @@ impl OperationRetryState {
         let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
         let other = raced.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);
         // The one that counts last: with nowhere else to go, it is the one that is tried again.
-        let failed = other.into_iter().chain([&raced.endpoint]).filter(|_| is_to_blame);
+        let failed = other.into_iter().chain([&*raced.endpoint]).filter(|_| is_to_blame);
         for endpoint in failed.map(|it| &it.endpoint) {
             if !self.failed_endpoints.contains(endpoint) {
                 self.failed_endpoints.push(endpoint.clone());

@@ -14,7 +14,7 @@ use crate::retry::{Budgets, Circumstances, Effect, Elsewhere, Question, Verdict,
 use crate::routing::{
     Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
 };
-use crate::session::SessionNews;
+use crate::session::{SessionHeaders, SessionNews};
 use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
@@ -26,17 +26,19 @@ const RANGE_IS_GONE: &str =
     "the partition range was split or merged: ask the ranges that took its place";
 
 impl Run<'_> {
-    /// Takes in what an attempt showed, whatever the operation does next.
+    /// Takes in what an attempt showed, whatever the operation does next. `sent` is what its requests carried of
+    /// the session.
     pub(super) fn observe(
         &self,
-        raced: &Raced,
+        raced: &Raced<'_>,
         routed: &Routed,
+        sent: Option<&SessionHeaders>,
         diagnostics: &DiagnosticsContextBuilder,
         state: &mut OperationRetryState,
     ) {
         state.observe(&raced.result);
         let told = diagnostics.last_at(&raced.endpoint.endpoint);
-        self.observe_outcome(&raced.result.outcome, told, state);
+        self.observe_outcome(&raced.result.outcome, sent, told, state);
         if let TransportOutcome::Success(_) = raced.result.outcome
             && let Some(class) = self.operation.latency_class()
         {
@@ -48,7 +50,7 @@ impl Run<'_> {
         {
             state.was_ambiguous |= result.was_ambiguous;
             let told = diagnostics.last_at(&other.endpoint.endpoint);
-            self.observe_outcome(&result.outcome, told, state);
+            self.observe_outcome(&result.outcome, sent, told, state);
             self.blame(&other.endpoint, result, false, state);
         }
         match routed.probe {
@@ -61,6 +63,7 @@ impl Run<'_> {
     fn observe_outcome(
         &self,
         outcome: &TransportOutcome,
+        sent: Option<&SessionHeaders>,
         told: Option<&RequestDiagnostics>,
         state: &mut OperationRetryState,
     ) {
@@ -74,6 +77,7 @@ impl Run<'_> {
         }
         // A success, or a refusal that rests on what the replica holds.
         if response.status.carries_session_progress()
+            && !sent.is_some_and(|sent| sent.are_repeated_by(&response.headers))
             && self.core.sessions.observe(container, &response.headers) == SessionNews::Recreated
         {
             self.core.containers.request_refresh(container, Stale::Container);
@@ -90,7 +94,7 @@ impl Run<'_> {
 
     /// Whether a probe has shown that its partition serves again. One that was slower than a hedge would wait
     /// for, or was not answered, has shown the opposite.
-    fn judge_probe(&self, raced: &Raced, routed: &Routed, state: &OperationRetryState) {
+    fn judge_probe(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
         let Some(partition) = &state.partition else { return };
         let met = raced.result.outcome.met();
         let row = row_of(&Question { kind: self.operation.request_kind(), met });
@@ -121,7 +125,7 @@ impl Run<'_> {
     }
 
     /// Hedges that beat a partition's region again and again count as a failure of the partition there.
-    fn count_hedge_wins(&self, raced: &Raced, routed: &Routed, state: &OperationRetryState) {
+    fn count_hedge_wins(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
         let Some(partition) = &state.partition else { return };
         match raced.is_hedge && matches!(raced.result.outcome, TransportOutcome::Success(_)) {
             true => {
@@ -178,7 +182,7 @@ impl Run<'_> {
     /// moved, and the operation follows it.
     pub(super) async fn settle(
         &self,
-        raced: &Raced,
+        raced: &Raced<'_>,
         routed: &Routed,
         state: &mut OperationRetryState,
     ) -> Verdict {
@@ -215,7 +219,7 @@ impl Run<'_> {
     fn moved_verdict(
         &self,
         evaluation: Evaluation,
-        raced: &Raced,
+        raced: &Raced<'_>,
         is_probe: bool,
         state: &mut OperationRetryState,
     ) -> Verdict {

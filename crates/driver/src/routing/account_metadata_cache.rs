@@ -189,6 +189,7 @@ pub(super) async fn read_account(
         activity_id,
         execution_context: ExecutionContext::Initial,
         kind: RequestKind::Read,
+        started: Some(started),
         deadline: Some(started + READ_TIMEOUT),
         slow_after: None,
         budgets,

@@ -5,6 +5,7 @@
 //! that retries, so that no mark of a concurrent operation is lost.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use arc_swap::{ArcSwap, Guard};
@@ -31,6 +32,8 @@ pub(crate) struct LocationSnapshot {
 #[derive(Debug)]
 pub(crate) struct LocationStateStore {
     snapshot: ArcSwap<LocationSnapshot>,
+    /// Whether the account has been read. Beside the picture, because every operation asks.
+    is_known: AtomicBool,
     preference: RegionPreference,
     config: PartitionFailoverConfig,
 }
@@ -44,7 +47,14 @@ impl LocationStateStore {
     ) -> Self {
         let account = Arc::new(AccountEndpointState::unknown(default_endpoint));
         let snapshot = LocationSnapshot { account, partitions: Arc::default() };
-        Self { snapshot: ArcSwap::from_pointee(snapshot), preference, config }
+        let (snapshot, is_known) = (ArcSwap::from_pointee(snapshot), AtomicBool::new(false));
+        Self { snapshot, is_known, preference, config }
+    }
+
+    /// Whether the account has been read.
+    pub(crate) fn is_known(&self) -> bool {
+        // Acquire: who sees the flag sees the picture that was stored before it.
+        self.is_known.load(Ordering::Acquire)
     }
 
     /// The picture now. It does not change under its reader.
@@ -88,7 +98,10 @@ impl LocationStateStore {
             );
             LocationSnapshot { account, partitions: Arc::new(partitions) }
         });
-        endpoints_that_left(&before.account, &self.snapshot.load().account)
+        let after = self.snapshot.load();
+        // Release: pairs with the Acquire in `is_known`.
+        self.is_known.store(after.account.is_known(), Ordering::Release);
+        endpoints_that_left(&before.account, &after.account)
     }
 
     /// Notes that an endpoint serves again.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
-use sidereal_protocol::headers::{ResponseHeaders, names};
+use sidereal_protocol::headers::ResponseHeaders;
 use sidereal_protocol::{PartitionKeyRangeId, PartitionSessionToken, SessionToken};
 
 /// The most containers whose sessions are kept. An application that uses more begins the session of one anew
@@ -34,6 +34,16 @@ pub(crate) struct SessionHeaders {
     /// The container that it has seen. A container that was recreated under the same name refuses the request,
     /// where it would else wait for a session that never arrives.
     pub(crate) rid: Option<HeaderValue>,
+    /// Whether the session keeps the token as it is sent; else it was put together for the request.
+    is_kept: bool,
+}
+
+impl SessionHeaders {
+    /// Whether a response only repeats what its request carried: the session knows it.
+    pub(crate) fn are_repeated_by(&self, response: &HeaderMap) -> bool {
+        let said = ResponseHeaders::new(response).session_progress();
+        self.is_kept && said.token == Some(&self.token) && said.owner_id == self.rid.as_ref()
+    }
 }
 
 /// What a response says of a container beside its progress.
@@ -92,18 +102,19 @@ impl SessionContainer {
         let containers = self.containers.load();
         let session = containers.get(container)?;
         let ranges = session.ranges.load();
-        let token = match range {
-            Some((range, parents)) => inherited(&ranges, range, parents),
-            None => all_of(&ranges),
+        let (token, is_kept) = match range {
+            Some((range, parents)) => inherited(&ranges, range, parents)?,
+            None => all_of(&ranges)?,
         };
-        Some(SessionHeaders { token: token?, rid: session.rid_header.clone() })
+        Some(SessionHeaders { token, rid: session.rid_header.clone(), is_kept })
     }
 
     /// Takes in what a response says of its container's progress. Says whether the container is not the one
     /// that the session has seen.
     pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
-        let Some(text) = response.get(names::SESSION_TOKEN) else { return SessionNews::Same };
-        let rid = ResponseHeaders::new(response).owner_id().unwrap_or_default();
+        let said = ResponseHeaders::new(response).session_progress();
+        let Some(text) = said.token else { return SessionNews::Same };
+        let rid = said.owner_id.and_then(|it| it.to_str().ok()).unwrap_or_default();
         let containers = self.containers.load();
         let before = containers.get(container);
         let known = before.filter(|session| *session.rid == *rid);
@@ -154,34 +165,37 @@ impl SessionContainer {
 
 type Ranges = BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>;
 
-/// The token of a range: its own, unless more was seen of its parents.
+/// The token of a range: its own, unless more was seen of its parents. And whether the session keeps it so.
 fn inherited(
     ranges: &Ranges,
     range: &PartitionKeyRangeId,
     parents: &[PartitionKeyRangeId],
-) -> Option<HeaderValue> {
+) -> Option<(HeaderValue, bool)> {
     let own = ranges.get(range).map(|it| it.progress.load());
     let parents = parents.iter().filter_map(|parent| ranges.get(parent));
     let seen = parents.fold(None, |seen: Option<PartitionSessionToken>, parent| {
         let parent = &parent.progress.load().token;
         Some(seen.map_or_else(|| parent.clone(), |seen| seen.merge(parent)))
     });
+    let put_together = |token: &PartitionSessionToken| Some((header_of(range, token)?, false));
     match (own, seen) {
         (None, None) => None,
-        (None, Some(seen)) => header_of(range, &seen),
+        (None, Some(seen)) => put_together(&seen),
         (Some(own), Some(seen)) if !own.token.covers(&seen) => {
-            header_of(range, &own.token.merge(&seen))
+            put_together(&own.token.merge(&seen))
         }
-        (Some(own), _) => Some(own.header.clone()),
+        (Some(own), _) => Some((own.header.clone(), true)),
     }
 }
 
-fn all_of(ranges: &Ranges) -> Option<HeaderValue> {
+/// The token of all ranges, and whether the session keeps it so.
+fn all_of(ranges: &Ranges) -> Option<(HeaderValue, bool)> {
     if let (1, Some(only)) = (ranges.len(), ranges.values().next()) {
-        return Some(only.progress.load().header.clone());
+        return Some((only.progress.load().header.clone(), true));
     }
     let segments = ranges.iter().map(|(id, it)| (id.clone(), it.progress.load().token.clone()));
-    HeaderValue::try_from(SessionToken::from_segments(segments)?.to_string()).ok()
+    let token = SessionToken::from_segments(segments)?;
+    Some((HeaderValue::try_from(token.to_string()).ok()?, false))
 }
 
 impl ContainerSession {
@@ -235,6 +249,8 @@ impl RangeSession {
 
 #[cfg(test)]
 mod tests {
+    use sidereal_protocol::headers::names;
+
     use super::*;
 
     fn response(token: &str, rid: &str) -> HeaderMap {
@@ -255,6 +271,23 @@ mod tests {
     fn of_range(sessions: &SessionContainer, range: u32, parents: &[u32]) -> Option<HeaderValue> {
         let parents: Vec<PartitionKeyRangeId> = parents.iter().map(|it| (*it).into()).collect();
         sessions.token_for(&orders(), Some((&range.into(), &parents))).map(|it| it.token)
+    }
+
+    #[test]
+    fn a_response_that_repeats_what_was_sent_is_no_news() {
+        let sessions = SessionContainer::default();
+        sessions.observe(&orders(), &response("0:-1#5", "rid"));
+        let sent = |range: u32, parents: &[PartitionKeyRangeId]| {
+            sessions.token_for(&orders(), Some((&range.into(), parents))).unwrap()
+        };
+        let own = sent(0, &[]);
+        assert!(own.are_repeated_by(&response("0:-1#5", "rid")));
+        assert!(!own.are_repeated_by(&response("0:-1#6", "rid")));
+        assert!(!own.are_repeated_by(&response("0:-1#5", "new")));
+        assert!(!own.are_repeated_by(&HeaderMap::new()));
+        let inherited = sent(1, &[0.into()]);
+        assert_eq!(inherited.token, "1:-1#5");
+        assert!(!inherited.are_repeated_by(&response("1:-1#5", "rid")), "not kept of this range");
     }
 
     #[test]

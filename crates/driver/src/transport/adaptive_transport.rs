@@ -42,7 +42,8 @@ impl AdaptiveTransport {
         Arc::new(Self { context, endpoints: ArcSwap::default() })
     }
 
-    /// Sends a request to an endpoint and waits for its whole response.
+    /// Sends a request to an endpoint and waits for its whole response. The request is taken out of its variable once
+    /// it has a connection: passed by value it would be copied into the future of every layer.
     ///
     /// # Errors
     ///
@@ -50,17 +51,17 @@ impl AdaptiveTransport {
     pub async fn send(
         &self,
         endpoint: &Endpoint,
-        request: HttpRequest,
+        request: &mut HttpRequest,
         diagnostics: &mut RequestDiagnostics,
         terms: SendTerms,
     ) -> Result<HttpResponse, HttpError> {
-        let entry = self.endpoint_pool(endpoint);
-        let pool = entry.pool.load_full();
+        let pool = self.pool(endpoint);
         let outcome = pool.send(request, diagnostics, terms).await;
         if let Err(error) = &outcome
             && error.kind() == HttpErrorKind::ProtocolChanged
         {
-            self.switch_version(&entry, &pool);
+            // Looked up once more, for this is rare. A pool that another has replaced meanwhile stays replaced.
+            self.switch_version(&self.endpoint_pool(endpoint), &pool);
         }
         outcome
     }
@@ -151,6 +152,10 @@ impl AdaptiveTransport {
     /// The pool that serves an endpoint now.
     #[must_use]
     pub fn pool(&self, endpoint: &Endpoint) -> Arc<EndpointShardPool> {
+        // Without a clone of the entry, for every request comes through here.
+        if let Some(entry) = self.endpoints.load().get(endpoint) {
+            return entry.pool.load_full();
+        }
         self.endpoint_pool(endpoint).pool.load_full()
     }
 

@@ -14,6 +14,12 @@ use smallvec::SmallVec;
 pub struct HeaderList(SmallVec<[(HeaderName, HeaderValue); 6]>);
 
 impl HeaderList {
+    /// None.
+    #[inline] // So that it is made where it is kept: it is large.
+    pub fn new() -> Self {
+        Self(SmallVec::new())
+    }
+
     /// Sets a header; a value that it had is replaced.
     pub fn insert(&mut self, name: HeaderName, value: HeaderValue) {
         match self.0.iter_mut().find(|(present, _)| *present == name) {

@@ -4,24 +4,25 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use arc_swap::ArcSwap;
-use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
+use http::header::{ACCEPT, AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, USER_AGENT};
 use http::{HeaderMap, HeaderValue};
 use sidereal_protocol::HttpDate;
 use sidereal_protocol::headers::names;
 use uuid::Uuid;
 
 use super::HeaderList;
+use super::header_templates::{HeaderTemplates, VaryingHeaders};
 use crate::options::OptionLayers;
 use crate::system::Clock;
 
 /// The version of the service's protocol that is spoken.
-const API_VERSION: HeaderValue = HeaderValue::from_static(names::API_VERSION);
-const JSON: HeaderValue = HeaderValue::from_static("application/json");
-const NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
+static API_VERSION: HeaderValue = HeaderValue::from_static(names::API_VERSION);
+static JSON: HeaderValue = HeaderValue::from_static("application/json");
+static NO_CACHE: HeaderValue = HeaderValue::from_static("no-cache");
 /// A bit mask: PartitionMerge (1), ChangeFeedWithStartTimePostMerge (2), IgnoreUnknownRntbdTokens (8).
-const CAPABILITIES: HeaderValue = HeaderValue::from_static("11");
+static CAPABILITIES: HeaderValue = HeaderValue::from_static("11");
 /// 449 (RetryWith) is returned instead of retried by the gateway: its back-off is ours to bound.
-const NO_RETRY_449: HeaderValue = HeaderValue::from_static("true");
+static NO_RETRY_449: HeaderValue = HeaderValue::from_static("true");
 
 /// The longest user agent that the service takes.
 const MAX_USER_AGENT_BYTES: usize = 255;
@@ -35,6 +36,7 @@ const HEADERS_EXPECTED: usize = 24;
 pub struct CosmosHeadersPolicy {
     user_agent: HeaderValue,
     client_id: HeaderValue,
+    templates: HeaderTemplates,
     date: ArcSwap<DateHeader>,
 }
 
@@ -57,31 +59,51 @@ impl CosmosHeadersPolicy {
             user_agent: user_agent(&extra.map(|text| text.map(AsRef::as_ref).unwrap_or_default())),
             client_id: HeaderValue::from_str(&clock.new_id().to_string())
                 .expect("an id is visible ASCII"),
+            templates: HeaderTemplates::default(),
             date: ArcSwap::from_pointee(DateHeader::of(clock.wall())),
         }
     }
 
-    /// The headers of a request: what it brought, and the common ones where it brought none.
+    /// The headers of a request: what it brought, its authorization, and the common ones where it brought none.
     pub(super) fn apply(
         &self,
         own: &HeaderList,
         activity_id: Uuid,
         date: &DateHeader,
+        authorization: HeaderValue,
     ) -> HeaderMap {
+        let varying = VaryingHeaders {
+            date: date.value.clone(),
+            activity_id: uuid_header(activity_id),
+            own,
+            authorization,
+        };
+        self.templates.fill(varying, |varying| self.built(varying))
+    }
+
+    /// The same by insertion.
+    fn built(&self, varying: VaryingHeaders<'_>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
-        headers.insert(names::VERSION, API_VERSION);
-        headers.insert(names::DATE, date.value.clone());
-        headers.insert(ACCEPT, JSON);
-        headers.insert(CONTENT_TYPE, JSON);
-        headers.insert(CACHE_CONTROL, NO_CACHE);
-        headers.insert(USER_AGENT, self.user_agent.clone());
-        headers.insert(names::CLIENT_ID, self.client_id.clone());
-        headers.insert(names::ACTIVITY_ID, uuid_header(activity_id));
-        headers.insert(names::SDK_SUPPORTED_CAPABILITIES, CAPABILITIES);
-        headers.insert(names::NO_RETRY_449, NO_RETRY_449);
-        // Last, so that they win: a query brings its own content type.
-        for (name, value) in own.iter() {
+        headers.insert(names::DATE, varying.date);
+        headers.insert(names::ACTIVITY_ID, varying.activity_id);
+        for (name, value) in varying.own.iter() {
             headers.insert(name.clone(), value.clone());
+        }
+        // After the request's own: an authorization is never the caller's to replace.
+        headers.insert(AUTHORIZATION, varying.authorization);
+        let common = [
+            (names::VERSION, &API_VERSION),
+            (ACCEPT, &JSON),
+            (CONTENT_TYPE, &JSON),
+            (CACHE_CONTROL, &NO_CACHE),
+            (USER_AGENT, &self.user_agent),
+            (names::CLIENT_ID, &self.client_id),
+            (names::SDK_SUPPORTED_CAPABILITIES, &CAPABILITIES),
+            (names::NO_RETRY_449, &NO_RETRY_449),
+        ];
+        for (name, value) in common {
+            // What the request brings wins: a query has a content type of its own.
+            headers.entry(name).or_insert_with(|| value.clone());
         }
         headers
     }
@@ -147,6 +169,8 @@ fn user_agent(extra: &[&str]) -> HeaderValue {
 mod tests {
     use std::time::Duration;
 
+    use http::HeaderName;
+
     use super::*;
     use crate::options::{ClientOptions, CosmosAccountOptions, CosmosClientOptions};
 
@@ -154,11 +178,65 @@ mod tests {
         CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system())
     }
 
+    fn applied(policy: &CosmosHeadersPolicy, own: &HeaderList) -> HeaderMap {
+        let date = policy.date(SystemTime::now());
+        policy.apply(own, Uuid::nil(), &date, HeaderValue::from_static("signature"))
+    }
+
+    fn own(headers: &[(&'static str, &'static str)]) -> HeaderList {
+        let header = |(name, value): &(&'static str, &'static str)| {
+            (HeaderName::from_static(name), HeaderValue::from_static(value))
+        };
+        headers.iter().map(header).collect()
+    }
+
+    #[test]
+    fn a_request_of_known_names_has_its_own_values() {
+        let policy = policy();
+        for number in ["1", "2"] {
+            let headers = applied(&policy, &own(&[("x-ms-a", number), ("x-ms-b", "b")]));
+            assert!(headers["x-ms-a"] == number && headers["x-ms-b"] == "b");
+            assert_eq!(headers[AUTHORIZATION], "signature");
+            assert_eq!(headers["x-ms-version"], names::API_VERSION);
+            assert!(headers["x-ms-activity-id"].is_sensitive());
+            let other = applied(&policy, &own(&[("x-ms-b", number)]));
+            assert_eq!(other["x-ms-b"], number);
+            assert!(!other.contains_key("x-ms-a"));
+        }
+    }
+
+    /// Also those whose names are the policy's own, and those beyond the templates that are kept.
+    #[test]
+    fn a_cloned_map_is_the_one_that_insertion_makes() {
+        let policy = policy();
+        let names = ["x-ms-date", "x-ms-activity-id", "authorization", "content-type", "accept"];
+        let all = (0..40).map(|number| format!("x-ms-{number}")).chain(names.map(str::to_owned));
+        for name in all {
+            let own = HeaderList::from_iter([
+                (HeaderName::from_static("x-ms-a"), HeaderValue::from_static("a")),
+                (name.parse().unwrap(), HeaderValue::from_static("own")),
+            ]);
+            let date = policy.date(UNIX_EPOCH);
+            let signature = HeaderValue::from_static("signature");
+            let built = policy.built(VaryingHeaders {
+                date: date.value.clone(),
+                activity_id: uuid_header(Uuid::nil()),
+                own: &own,
+                authorization: signature.clone(),
+            });
+            for _ in 0..2 {
+                let applied = policy.apply(&own, Uuid::nil(), &date, signature.clone());
+                assert_eq!(applied, built, "{name}");
+            }
+            assert_eq!(built[AUTHORIZATION], "signature", "not the caller's to replace");
+            assert!(name == "authorization" || built[&name] == "own");
+        }
+    }
+
     #[test]
     fn every_request_carries_the_common_headers() {
         let policy = policy();
-        let date = policy.date(SystemTime::now());
-        let headers = policy.apply(&HeaderList::default(), Uuid::nil(), &date);
+        let headers = applied(&policy, &HeaderList::default());
         for (name, value) in [
             ("x-ms-version", "2020-07-15"),
             ("accept", "application/json"),
@@ -178,8 +256,7 @@ mod tests {
         let policy = policy();
         let mut own = HeaderList::default();
         own.insert(CONTENT_TYPE, HeaderValue::from_static("application/query+json"));
-        let date = policy.date(SystemTime::now());
-        let headers = policy.apply(&own, Uuid::nil(), &date);
+        let headers = applied(&policy, &own);
         assert_eq!(headers[CONTENT_TYPE], "application/query+json");
     }
 

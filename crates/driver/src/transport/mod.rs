@@ -19,6 +19,7 @@ mod azure_core_client;
 mod count_guard;
 mod endpoint;
 mod header_list;
+mod header_templates;
 mod headers_policy;
 mod http_client;
 mod http_client_factory;

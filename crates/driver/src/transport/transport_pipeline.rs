@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::HeaderValue;
-use http::header::AUTHORIZATION;
+use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
 use super::{
@@ -16,7 +16,7 @@ use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
     RequestEventKind,
 };
-use crate::retry::{Circumstances, Question, evaluate_transport_retry, row_of};
+use crate::retry::{Budgets, Circumstances, Question, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
 /// The longest timeout of a request: a year, which every clock can hold. Settings may say more.
@@ -80,10 +80,11 @@ impl TransportPipeline {
         request: &TransportRequest,
         diagnostics: &mut DiagnosticsContextBuilder,
     ) -> TransportResult {
-        let mut budgets = request.budgets;
+        let mut spent: Option<Box<Budgets>> = None;
         let mut execution_context = request.execution_context;
         let mut avoided_shard = None;
         let mut was_ambiguous = false;
+        let mut started = request.started;
         loop {
             // Recorded before it is made: a request that is dropped on the way was tried, and perhaps
             // charged.
@@ -91,10 +92,11 @@ impl TransportPipeline {
                 execution_context,
                 request.region.clone(),
                 request.endpoint.clone(),
-                Clock::now(),
+                started.take().unwrap_or_else(Clock::now),
             ));
             attempt.partition_range.clone_from(&request.partition_range);
-            let (outcome, authorization) = self.attempt(request, avoided_shard, attempt).await;
+            let mut authorization = None;
+            let outcome = self.attempt(request, avoided_shard, attempt, &mut authorization).await;
             // As it was recorded: the clock is read once for both.
             let now = attempt.ended().unwrap_or_else(Clock::now);
             if let TransportOutcome::Success(_) = outcome {
@@ -104,7 +106,7 @@ impl TransportPipeline {
                     at: now,
                     was_ambiguous,
                     decision: ANSWERED,
-                    budgets,
+                    budgets: spent,
                 };
             }
             let question = Question { kind: request.kind, met: outcome.met() };
@@ -114,14 +116,21 @@ impl TransportPipeline {
                 jitter: (self.jitter)(&self.clock),
             };
             let can_renew = self.auth_policy.is_renewable();
-            let verdict = evaluate_transport_retry(&question, &budgets, can_renew, &circumstances);
+            let budgets = spent.as_deref().unwrap_or(&request.budgets);
+            let verdict = evaluate_transport_retry(&question, budgets, can_renew, &circumstances);
             let decision = verdict.decision;
             attempt.decision = Some(decision);
             let failed_shard = attempt.shard;
             was_ambiguous |= row_of(&question).is_ambiguous;
-            budgets = verdict.spend(budgets);
+            spent = Some(Box::new(verdict.spend(*budgets)));
             let Decision::RetryHere { after, manner, .. } = decision else {
-                return TransportResult { outcome, at: now, was_ambiguous, decision, budgets };
+                return TransportResult {
+                    outcome,
+                    at: now,
+                    was_ambiguous,
+                    decision,
+                    budgets: spent,
+                };
             };
             if manner == Manner::NewCredential {
                 self.auth_policy.invalidate(authorization.as_ref());
@@ -136,30 +145,31 @@ impl TransportPipeline {
         }
     }
 
-    /// One request on the wire, bounded by the deadline and by the timeout of one request.
+    /// One request on the wire, bounded by the deadline and by the timeout of one request. `authorization` is set to
+    /// what it was sent with, if that can be renewed.
     async fn attempt(
         &self,
         request: &TransportRequest,
         avoided_shard: Option<u64>,
         attempt: &mut RequestDiagnostics,
-    ) -> (TransportOutcome, Option<HeaderValue>) {
-        attempt.record_at(RequestEventKind::TransportStart, attempt.started);
+        authorization: &mut Option<HeaderValue>,
+    ) -> TransportOutcome {
+        attempt.record_after(RequestEventKind::TransportStart, Duration::ZERO);
         // Checked by hand: tokio polls the future once before an expired timer, so the request would leave.
         if request.deadline.is_some_and(|deadline| deadline <= attempt.started) {
-            return (deadline_exceeded(attempt), None);
+            return deadline_exceeded(attempt);
         }
         let timeout = attempt.started + self.request_timeout;
         let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
         let terms =
             SendTerms { deadline: Some(end), slow_after: request.slow_after, avoided_shard };
-        let mut authorization = None;
         let answer = {
             // Pinned here, not moved into the timer: a future that is moved is copied whole.
-            let sending = self.authorize_and_send(request, terms, attempt, &mut authorization);
+            let sending = self.authorize_and_send(request, terms, attempt, authorization);
             let sending = std::pin::pin!(sending);
             tokio::time::timeout_at(end.into(), sending).await
         };
-        let outcome = match answer {
+        match answer {
             Ok(Ok(response)) => answered(response, attempt),
             Ok(Err(error)) => lost(error, attempt),
             // The operation's deadline ends it; the timeout of one attempt may be retried.
@@ -168,8 +178,7 @@ impl TransportPipeline {
                 let error = self.timed_out(attempt);
                 lost(error, attempt)
             }
-        };
-        (outcome, authorization)
+        }
     }
 
     async fn authorize_and_send(
@@ -201,9 +210,8 @@ impl TransportPipeline {
         *http_request.method_mut() = request.method.clone();
         *http_request.uri_mut() = request.endpoint.uri(request.path.clone());
         *http_request.headers_mut() =
-            self.headers_policy.apply(&request.headers, request.activity_id, &date);
-        http_request.headers_mut().insert(AUTHORIZATION, header);
-        self.http_transport.send(&request.endpoint, http_request, attempt, terms).await
+            self.headers_policy.apply(&request.headers, request.activity_id, &date, header);
+        self.http_transport.send(&request.endpoint, &mut http_request, attempt, terms).await
     }
 
     fn timed_out(&self, attempt: &RequestDiagnostics) -> HttpError {
@@ -217,11 +225,11 @@ impl TransportPipeline {
 }
 
 fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
-    attempt.record(RequestEventKind::ResponseBodyReceived);
     let (head, body) = response.into_parts();
-    let reported = ResponseHeaders::new(&head.headers);
-    let status = reported.status(head.status);
-    attempt.answered(&reported, status);
+    let told = ResponseHeaders::new(&head.headers).accounting();
+    let sub_status = told.sub_status.unwrap_or_default();
+    let status = CosmosStatus::with_sub_status(head.status.as_u16(), sub_status);
+    attempt.answered(&told, status);
     let response = TransportResponse { status, headers: head.headers, body };
     // 304 is what `If-None-Match` asked for, not a failure.
     match status.is_success() || status.is_not_modified() {

@@ -38,6 +38,8 @@ pub struct TransportRequest {
     pub execution_context: ExecutionContext,
     /// What sending it twice may do.
     pub kind: RequestKind,
+    /// When it starts, where that is known: a reading of the clock is not repeated.
+    pub started: Option<Instant>,
     /// When the operation ends, with or without a response.
     pub deadline: Option<Instant>,
     /// From when on it counts as slow, where a hedge may take its place.

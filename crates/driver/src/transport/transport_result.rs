@@ -23,8 +23,8 @@ pub struct TransportResult {
     pub was_ambiguous: bool,
     /// What was decided at the endpoint: to finish, and why.
     pub decision: Decision,
-    /// What is left of the retry budgets, for the operation's next attempt.
-    pub budgets: Budgets,
+    /// What is left of the retry budgets, for the operation's next attempt; none if nothing was spent.
+    pub budgets: Option<Box<Budgets>>,
 }
 
 /// The ways an attempt can end.

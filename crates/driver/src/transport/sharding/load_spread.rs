@@ -16,7 +16,6 @@ pub(super) struct LoadSpread {
     base: f64,
     requests: [u64; WINDOW],
     seen: usize,
-    /// Worked out once per interval: every request asks for it.
     ratio: f64,
 }
 

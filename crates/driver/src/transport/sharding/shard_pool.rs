@@ -4,11 +4,9 @@
 //! that wait for a connection. What the pool does with them is in `reservation.rs` (a stream for a request),
 //! `growth.rs`, `eviction.rs` and `sweep.rs`.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
-
-use arc_swap::ArcSwapOption;
 
 use super::ShardingConfig;
 use super::client_shard::ClientShard;
@@ -20,7 +18,7 @@ use super::reservation::{SendTerms, Waiter};
 use super::shard_list::ShardList;
 use super::snapshot::{PoolSnapshot, ShardSnapshot};
 use super::wait_queue::WaitQueue;
-use crate::diagnostics::RequestDiagnostics;
+use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{
     Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError, HttpErrorKind,
@@ -43,8 +41,8 @@ pub struct EndpointShardPool {
     load: LoadMeter,
     connect_waiters: ConnectWaiters,
     growth_backoff: GrowthBackoff,
-    /// A client that turned out to speak HTTP/1.1 where streams were expected.
-    http1_client: ArcSwapOption<Arc<dyn HttpClient>>,
+    /// The first client that turned out to speak HTTP/1.1 where streams were expected.
+    http1_client: OnceLock<Arc<dyn HttpClient>>,
     is_closed: AtomicBool,
 }
 
@@ -93,7 +91,7 @@ impl EndpointShardPool {
             load: LoadMeter::new(context.sharding.load_spread_ratio),
             connect_waiters: ConnectWaiters::default(),
             growth_backoff: GrowthBackoff::default(),
-            http1_client: ArcSwapOption::empty(),
+            http1_client: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             context,
         })
@@ -117,35 +115,44 @@ impl EndpointShardPool {
 
     /// The client that turned out to speak HTTP/1.1 where streams were expected.
     pub(in crate::transport) fn http1_client(&self) -> Option<Arc<dyn HttpClient>> {
-        self.http1_client.load_full().map(|client| Arc::clone(&*client))
+        self.http1_client.get().map(Arc::clone)
     }
 
-    /// Sends a request over a shard and waits for its whole response.
+    /// Sends a request over a shard and waits for its whole response, and notes when it came. The request is taken out
+    /// of its variable once a stream is reserved for it.
     ///
     /// # Errors
     ///
     /// Why no response came; a full wait queue is [`HttpErrorKind::QueueFull`].
     pub async fn send(
         self: &Arc<Self>,
-        request: HttpRequest,
+        request: &mut HttpRequest,
         diagnostics: &mut RequestDiagnostics,
         terms: SendTerms,
     ) -> Result<HttpResponse, HttpError> {
+        let events = diagnostics.events.len();
         let reservation = self.reserve_connected(diagnostics, terms.avoided_shard).await?;
         let shard = reservation.shard();
         diagnostics.shard = Some(shard.id());
         self.load.record();
-        shard.record_start(reservation.in_use(), self.age());
+        // A request that had to wait has noted it. One that had not has just begun: the clock is not read again.
+        let has_waited = diagnostics.events.len() > events;
+        let now = if has_waited { Clock::now() } else { diagnostics.started };
+        shard.record_start(reservation.in_use(), self.age_at(now));
         // Armed across the await: if the caller drops this future, only a destructor still runs.
         let from = [terms.deadline, terms.slow_after].into_iter().flatten().min();
         let mut cut_off = CutOff { shard, from, is_armed: true };
         // Assumed, before the client has the request: one that is dropped on the way may have sent it. A
         // client that knows better says so (`RequestDiagnostics::not_sent_yet`).
         diagnostics.request_sent = RequestSentStatus::MaybeSent;
-        let outcome = shard.client().execute(request, diagnostics).await;
+        let outcome = shard.client().execute(std::mem::take(request), diagnostics).await;
         cut_off.is_armed = false;
         match &outcome {
-            Ok(_) => shard.record_success(self.age()),
+            Ok(_) => {
+                let now = Clock::now();
+                diagnostics.record_at(RequestEventKind::ResponseBodyReceived, now);
+                shard.record_success(self.age_at(now));
+            }
             Err(error) => self.record_failure(shard, error),
         }
         outcome
@@ -229,17 +236,22 @@ impl EndpointShardPool {
     /// Whether the endpoint turned out to speak HTTP/1.1. A pool of another kind takes over with the connection that
     /// was made: to make one more here would be one too many.
     pub(super) fn is_handed_over(&self) -> bool {
-        self.kind() == PoolKind::Sharded && self.http1_client.load().is_some()
+        self.kind() == PoolKind::Sharded && self.http1_client.get().is_some()
     }
 
-    /// Keeps a connected HTTP/1.1 client for the pool that replaces this one.
+    /// Keeps a connected HTTP/1.1 client for the pool that replaces this one. One is enough: of two that connected at
+    /// once, the second closes.
     pub(super) fn keep_http1_client(&self, client: &Arc<dyn HttpClient>) {
-        self.http1_client.store(Some(Arc::new(Arc::clone(client))));
+        self.http1_client.get_or_init(|| Arc::clone(client));
     }
 
     /// The time since the pool was created: what its shards' times are measured by.
     pub(super) fn age(&self) -> Duration {
-        Clock::now().saturating_duration_since(self.created)
+        self.age_at(Clock::now())
+    }
+
+    fn age_at(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.created)
     }
 
     pub(super) fn mark_closed(&self) {

@@ -167,7 +167,7 @@ async fn an_http_1_pool_that_meets_http_2_reports_a_changed_protocol() {
     let started = Instant::now();
     let mut diagnostics =
         RequestDiagnostics::new(ExecutionContext::Initial, None, endpoint, started);
-    let sending = pool.send(request, &mut diagnostics, SendTerms::default());
+    let sending = pool.send(&mut request, &mut diagnostics, SendTerms::default());
     let error = sending.await.unwrap_err();
     assert_eq!(error.kind(), HttpErrorKind::ProtocolChanged);
     assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
