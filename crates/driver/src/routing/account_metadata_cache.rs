@@ -4,7 +4,7 @@
 //! global endpoint, and the others if that one does not answer.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
@@ -13,6 +13,7 @@ use sidereal_protocol::{AccountProperties, ResourceType};
 use tokio::sync::{Notify, watch};
 
 use super::LocationStateStore;
+use super::refresh_allowance::RefreshAllowance;
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::retry::{Budgets, RequestKind, Retries};
@@ -24,10 +25,6 @@ use crate::transport::{
 
 /// How often the account is read when nothing asks for it.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
-
-/// The least time between two reads, however many operations ask: a failing region must not turn its load
-/// into reads of the account.
-const MIN_REFRESH_INTERVAL: Duration = Duration::from_secs(5);
 
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,7 +40,10 @@ pub(crate) struct AccountMetadataCache {
     custom_endpoints: Vec<Endpoint>,
     budgets: Budgets,
     clock: Clock,
+    /// Somebody would like the account to be read.
     wanted: Notify,
+    /// An operation waits for it.
+    awaited: Notify,
     /// How many reads have begun and how many of them have ended, with whatever outcome.
     reads: watch::Sender<Reads>,
 }
@@ -66,10 +66,17 @@ impl AccountMetadataCache {
         clock: Clock,
     ) -> Arc<Self> {
         let budgets = budgets_of(options);
-        let (wanted, reads) = (Notify::new(), watch::Sender::default());
-        let cache =
-            Self { store, transport, pools, custom_endpoints, budgets, clock, wanted, reads };
-        Arc::new(cache)
+        Arc::new(Self {
+            store,
+            transport,
+            pools,
+            custom_endpoints,
+            budgets,
+            clock,
+            wanted: Notify::new(),
+            awaited: Notify::new(),
+            reads: watch::Sender::default(),
+        })
     }
 
     /// Starts the task that reads. Without it, the account stays what it was.
@@ -98,16 +105,21 @@ impl AccountMetadataCache {
         self.wanted.notify_one();
     }
 
-    /// Waits for a read that begins after this call.
+    /// Waits for a read that begins after this call: at once, if the allowance has one left for those who wait.
     pub(crate) async fn refreshed(&self) {
         let mut reads = self.reads.subscribe();
         let begun = reads.borrow().begun;
-        self.wanted.notify_one();
+        self.awaited.notify_one();
         let _ = reads.wait_for(|reads| reads.ended > begun || reads.is_over).await;
     }
 
     /// Reads the account once, from the first endpoint that answers.
     async fn read(&self) {
+        // Whoever asked before it begins gets what it wants: a permit that stayed would be one more read. Before it
+        // counts as begun: who asks after that wants the next one.
+        for asked in [&self.wanted, &self.awaited] {
+            std::pin::pin!(asked.notified()).as_mut().enable();
+        }
         self.reads.send_modify(|reads| reads.begun += 1);
         for endpoint in self.endpoints_to_ask() {
             match self.read_at(&endpoint).await {
@@ -210,30 +222,46 @@ impl Drop for ReadsOver {
 
 /// Reads when asked and every few minutes, until the driver or its cache is gone.
 async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &TaskSpawner) {
-    let mut last: Option<Instant> = None;
+    let mut allowance = RefreshAllowance::full(Clock::now());
+    let mut was_read = false;
     while let Some(current) = cache.upgrade() {
-        let due = async {
-            // A read that nobody asks for waits for the first operation: a driver that is not used reads
-            // nothing.
-            match last {
-                None => current.wanted.notified().await,
-                Some(last) => {
-                    let _ = tokio::time::timeout(REFRESH_INTERVAL, current.wanted.notified()).await;
-                    tokio::time::sleep_until((last + MIN_REFRESH_INTERVAL).into()).await;
-                }
-            }
-        };
         tokio::select! {
             // The shutdown first: a read would open connections that it closes again.
             biased;
             () = tasks.shutdown_requested() => return,
-            () = due => {}
+            () = current.until_due(was_read, &allowance) => {}
         }
-        last = Some(Clock::now());
+        allowance = allowance.after_read(Clock::now());
+        was_read = true;
         tokio::select! {
             biased; // The shutdown first, as above.
             () = tasks.shutdown_requested() => return,
             () = current.read() => {}
+        }
+    }
+}
+
+impl AccountMetadataCache {
+    /// Waits until the account is to be read, and may be.
+    async fn until_due(&self, was_read: bool, allowance: &RefreshAllowance) {
+        let awaited = self.awaited.notified();
+        let in_passing = async {
+            match was_read {
+                // A read that nobody asks for waits for the first operation: a driver that is not used reads
+                // nothing.
+                false => self.wanted.notified().await,
+                true => {
+                    // Whether it was asked for or not, it is time.
+                    let _ = tokio::time::timeout(REFRESH_INTERVAL, self.wanted.notified()).await;
+                }
+            }
+            tokio::time::sleep_until(allowance.in_passing().into()).await;
+        };
+        tokio::select! {
+            // Those who wait first: they may be served earlier.
+            biased;
+            () = awaited => tokio::time::sleep_until(allowance.awaited().into()).await,
+            () = in_passing => {}
         }
     }
 }

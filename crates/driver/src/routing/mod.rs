@@ -2,9 +2,10 @@
 //!
 //! The pictures of an account (`account_endpoint_state.rs`) and of partitions that are served elsewhere
 //! (`partition_endpoint_state.rs`), the choice of an endpoint from them (`endpoint_resolution.rs`), what
-//! outcomes say of them (`effects.rs`) and who is to blame for a failure (`blame.rs`) are values and pure
-//! functions. `location_state_store.rs` holds the current pictures. Two parts wait: `account_metadata_cache.rs`
-//! reads the account and probes its endpoints, `container_cache.rs` reads containers and their partition ranges.
+//! outcomes say of them (`effects.rs`), who is to blame for a failure (`blame.rs`) and how often the account may
+//! be read (`refresh_allowance.rs`) are values and pure functions. `location_state_store.rs` holds the current
+//! pictures. Two parts wait: `account_metadata_cache.rs` reads the account and probes its endpoints,
+//! `container_cache.rs` reads containers and their partition ranges.
 
 mod account_endpoint_state;
 mod account_metadata_cache;
@@ -19,6 +20,7 @@ mod location_state_store;
 mod partition;
 mod partition_endpoint_state;
 mod partition_failover_config;
+mod refresh_allowance;
 
 pub(crate) use account_endpoint_state::{AccountEndpointState, CosmosEndpoint, RegionPreference};
 use account_endpoint_state::{

@@ -167,6 +167,20 @@ async fn a_storm_of_refusals_reads_the_account_every_five_seconds_at_most() {
     assert!(stack.account_reads() <= intervals + 2, "{} reads", stack.account_reads());
 }
 
+/// The write waited for five seconds, because the account had been read a moment before it changed.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_meets_a_moved_write_region_has_the_account_read_at_once() {
+    let stack = Stack::preferring("West US").await;
+    stack.execute(&upsert("0")).await.unwrap();
+    let east = RegionName::from("East US");
+    stack.account.account().change_write_region(&east, WriteRegionChange::Forced).unwrap();
+    let started = Instant::now();
+    let written = stack.execute(&upsert("1")).await;
+    assert_eq!(regions(&written), ["West US", "East US"]);
+    assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
+    assert_eq!(stack.account_reads(), 2);
+}
+
 #[tokio::test(start_paused = true)]
 async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_is_down() {
     let stack = Stack::preferring("UK South").await;
