@@ -4,7 +4,13 @@
 //!
 //! The client answers at once with a kilobyte and the headers that the service sends, so routing, partition
 //! resolution, session, signature, hedging and diagnostics are all in it. What the client itself costs (the boxed
-//! future of the seam, the response's headers) is measured beside it and taken off.
+//! future of the seam, the response's headers) is measured beside it and taken off. More allocations than
+//! [`MOST_ALLOCATIONS`] fail it.
+//!
+//! To compare two builds, keep the program of one (`cargo bench … --no-run` says where it is) and name it: then the two
+//! run by turns, and the medians are compared. A machine that is busy with something else slows both.
+//!
+//!     BASELINE=/tmp/pipeline-before cargo bench -p sidereal-driver --bench pipeline
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 #![allow(clippy::disallowed_methods, reason = "a benchmark reads the time that it measures")]
@@ -188,11 +194,50 @@ async fn cost_of_read(driver: &CosmosDriver, read: &CosmosOperation) -> Cost {
     cost
 }
 
+/// The most allocations of a point read.
+const MOST_ALLOCATIONS: f64 = 8.0;
+
+/// How often two builds run by turns.
+const TURNS: usize = 9;
+
+/// Runs a program by turns with this one, and prints what a point read costs in each.
+fn compare_with(baseline: &std::ffi::OsStr) {
+    let own = std::env::current_exe().unwrap();
+    let nanoseconds = |program: &std::ffi::OsStr| {
+        let run = std::process::Command::new(program).env_remove(BASELINE).output().unwrap();
+        let text = String::from_utf8(run.stdout).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let unit = words.iter().position(|word| *word == "ns").unwrap();
+        words[unit - 1].parse::<f64>().unwrap()
+    };
+    let mut costs = [Vec::new(), Vec::new()];
+    for _ in 0..TURNS {
+        for (costs, program) in costs.iter_mut().zip([baseline, own.as_os_str()]) {
+            costs.push(nanoseconds(program));
+        }
+    }
+    for (mut costs, what) in costs.into_iter().zip(["baseline", "this build"]) {
+        costs.sort_by(f64::total_cmp);
+        println!(
+            "{what}: median {:.0} ns, least {:.0} ns, most {:.0} ns of {TURNS} runs",
+            costs[TURNS / 2],
+            costs[0],
+            costs[TURNS - 1],
+        );
+    }
+}
+
+/// The variable that names another build of this program.
+const BASELINE: &str = "BASELINE";
+
 /// Reads per round; the fastest of the rounds counts, for what disturbs one only adds to it.
 const READS: u32 = 20_000;
 const ROUNDS: u32 = 15;
 
 fn main() {
+    if let Some(baseline) = std::env::var_os(BASELINE) {
+        return compare_with(&baseline);
+    }
     let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     tokio.block_on(async {
         let runtime = CosmosDriverRuntime::builder()
@@ -220,5 +265,6 @@ fn main() {
             whole.allocations,
             whole.seconds * 1e9,
         );
+        assert!(whole.allocations - client.allocations <= MOST_ALLOCATIONS);
     });
 }
