@@ -4,6 +4,9 @@
 //! to, and ranges of effective partition keys rather than partition ranges, so that it outlives splits and
 //! merges. Nothing in it is trusted: a token is checked when it is parsed, and against the query when it is used.
 
+#[cfg(test)]
+mod tests;
+
 use std::fmt;
 use std::str::FromStr;
 

@@ -8,6 +8,7 @@ use sidereal_protocol::{
 use sidereal_query::merge::{Merge, WindowLeft};
 
 use super::call::Call;
+use super::composed::Composed;
 use super::continuation_token::{Content, QueryId, RangeState, State};
 use super::fan_out::FanOut;
 use super::fetch::RequestFacts;
@@ -55,6 +56,7 @@ enum Combination {
     Streaming(Streaming),
     Merging(Box<Merging>),
     TopRows(TopRows),
+    Composed(Composed),
 }
 
 impl Engine {
@@ -95,6 +97,9 @@ impl Run {
             Combination::TopRows(top) => {
                 top.next_rows(self.page_rows, facts).await?.map(Rows::Merged)
             }
+            Combination::Composed(composed) => {
+                composed.next_rows(self.page_rows, facts).await?.map(Rows::Merged)
+            }
         };
         let facts = std::mem::take(&mut self.facts);
         let rows = match rows {
@@ -112,6 +117,7 @@ impl Run {
             Combination::Streaming(streaming) => streaming.state(),
             Combination::Merging(merging) => merging.state()?,
             Combination::TopRows(_) => return Err(unsorted_cannot_resume()),
+            Combination::Composed(_) => return Err(groups_cannot_resume()),
         };
         let content = |state| Content { query: self.id, container: self.container.clone(), state };
         state.map(|state| ContinuationToken::new(content(state))).transpose()
@@ -123,7 +129,7 @@ async fn start(query: &Query) -> Result<Run> {
     let call = query.call.clone().started();
     let prepared = Prepared::new(query, &call).await?;
     let Prepared { parsed, planned, container, coverage, targets, id } = prepared;
-    let Planned { info, text, response, .. } = planned;
+    let Planned { info, text, over_groups, response, .. } = planned;
     let resumed = match query.continuation.clone() {
         Some(token) => {
             is_resumable(&info)?;
@@ -148,6 +154,12 @@ async fn start(query: &Query) -> Result<Run> {
     }
     let states = lanes.into_iter().map(|(state, _)| state).collect();
     let combination = combine(fan_out, info, query, resumed.map(|state| (states, state)))?;
+    let combination = match (combination, over_groups) {
+        (Combination::Merging(merging), Some(program)) => {
+            Combination::Composed(Composed::new(merging, program))
+        }
+        (combination, _) => combination,
+    };
     let mut facts = PageFacts::default();
     if let Some(response) = response {
         facts.add(RequestFacts::of(&response));
@@ -199,6 +211,13 @@ fn unsorted_cannot_resume() -> Error {
     Error::invalid(
         "there is no continuation token for this query: its order is known only once every row has come; it \
          has to start from the beginning",
+    )
+}
+
+fn groups_cannot_resume() -> Error {
+    Error::invalid(
+        "there is no continuation token for this query: it is computed from all of its groups; it has to start \
+         from the beginning",
     )
 }
 

@@ -9,6 +9,7 @@
 mod budget;
 mod builder;
 mod call;
+mod composed;
 mod continuation_token;
 mod engine;
 mod fan_out;

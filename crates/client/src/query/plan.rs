@@ -8,6 +8,7 @@ use sidereal_protocol::{
     PartitionKeyDefinition, PartitionedQueryExecutionInfo, QueryInfo, QueryParameter, QueryRange,
     ResourceLink,
 };
+use sidereal_query::plan::compose;
 use sidereal_query::tree::OrderBy;
 use sidereal_query::{
     CompileError, Features, Parameters, PlanError, Program, QueryError, SyntaxError, parse,
@@ -85,6 +86,8 @@ pub(super) struct Planned {
     pub(super) ranges: Vec<QueryRange>,
     /// What each range is asked.
     pub(super) text: String,
+    /// What the merged groups are asked, where the result is computed from them.
+    pub(super) over_groups: Option<Program>,
     /// The gateway's response, where it was asked.
     pub(super) response: Option<CosmosResponse>,
 }
@@ -95,7 +98,7 @@ impl Planned {
         let info = query_info.ok_or_else(|| wrong_plan("it does not say how to merge"))?;
         let text = if info.rewritten_query.is_empty() { text } else { &info.rewritten_query };
         let text = text.to_owned();
-        Ok(Self { source, info, ranges: query_ranges, text, response: None })
+        Ok(Self { source, info, ranges: query_ranges, text, over_groups: None, response: None })
     }
 }
 
@@ -138,6 +141,7 @@ impl ParsedQuery {
             info: QueryInfo::default(),
             ranges: Vec::new(),
             text: self.text.clone(),
+            over_groups: None,
             response: None,
         }
     }
@@ -154,8 +158,21 @@ impl ParsedQuery {
         match plan.map_err(|it| declined(&it)) {
             Ok(plan) => Planned::new(PlanSource::Client, &self.text, plan),
             Err(Declined::Wrong(error)) => Err(error),
-            Err(Declined::Unknown) => self.ask_gateway(driver, container, call).await,
+            Err(Declined::Unknown) => match self.plan_groups(definition) {
+                Some(plan) => plan,
+                None => self.ask_gateway(driver, container, call).await,
+            },
         }
+    }
+
+    /// The plan of a query with expressions over aggregates.
+    fn plan_groups(&self, definition: &PartitionKeyDefinition) -> Option<Result<Planned>> {
+        let composed = compose(&self.tree)?;
+        let program = Program::new(&composed.result, &self.values).ok()?;
+        let plan = sidereal_query::plan(&composed.groups, &self.values, definition, Features::ALL);
+        let text = composed.groups.to_string();
+        let planned = Planned::new(PlanSource::Client, &text, plan.ok()?);
+        Some(planned.map(|planned| Planned { over_groups: Some(program), ..planned }))
     }
 
     async fn ask_gateway(

@@ -4,6 +4,7 @@
 //! the results ([`merge`](crate::merge) does it). The client makes plans for itself; the emulator
 //! answers plan requests with the same ones, for SDKs that do their own merging.
 
+mod composition;
 mod conditions;
 mod features;
 mod inspect;
@@ -17,6 +18,7 @@ use sidereal_protocol::{
     PartitionedQueryExecutionInfo, QueryInfo, QueryRange, SortOrder,
 };
 
+pub use composition::{Composition, compose};
 pub use conditions::{IndexCondition, IndexPath, KeyRange, index_condition};
 pub use features::Features;
 pub use inspect::OrderPath;

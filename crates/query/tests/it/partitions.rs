@@ -164,6 +164,19 @@ const UNORDERED: &[&str] = &[
     "SELECT VALUE SUM(t.v) FROM (SELECT c.n AS v FROM c) AS t",
 ];
 
+/// Queries with expressions over aggregates, sorted where groups are.
+const COMPOSED: &[&str] = &[
+    "SELECT VALUE SUM(c.n) / COUNT(1) FROM c",
+    "SELECT VALUE {low: MIN(c.n), spread: MAX(c.n) - MIN(c.n)} FROM c WHERE c.k != 'a'",
+    "SELECT COUNT(1) + 1 AS more, COUNT(c.v) > 2 ? 'many' : 'few' AS size FROM c",
+    "SELECT c.k, SUM(c.n) * 2 AS twice, [COUNT(1), MAX(c.v)] AS both FROM c GROUP BY c.k ORDER BY c.k",
+    "SELECT VALUE COUNT(1) * 10 FROM c GROUP BY c.k ORDER BY COUNT(1) DESC, c.k",
+    "SELECT DISTINCT VALUE COUNT(1) % 2 FROM c GROUP BY c.v ORDER BY COUNT(1) % 2",
+    "SELECT TOP 2 c.k, AVG(c.n) + 1 AS a FROM c GROUP BY c.k ORDER BY c.k DESC",
+    "SELECT LOWER(c.k) AS low, COUNT(1) - 1 AS others FROM c GROUP BY LOWER(c.k) ORDER BY LOWER(c.k) OFFSET 1 LIMIT 2",
+    "SELECT VALUE COUNT(t) + 0 FROM c JOIN t IN c.tags GROUP BY t ORDER BY t",
+];
+
 /// Queries that may give any rows of a larger result, but so many of them.
 const WINDOWS: &[(&str, &str)] = &[
     ("SELECT TOP 4 VALUE c.id FROM c", "SELECT VALUE c.id FROM c"),
@@ -266,6 +279,17 @@ proptest! {
             let single = run(&query, &all);
             let rows = merged(&info, &answers(&info, &over(&partitions, count)), page);
             prop_assert_eq!(bag(&rows), bag(&single), "{}: {:?} {:?}", text, rows, single);
+        }
+    }
+
+    #[test]
+    fn expressions_over_aggregates_are_computed_from_merged_groups((all, partitions) in documents(), page in 1_usize..5, count in count()) {
+        for text in COMPOSED {
+            let query = parse(text).unwrap();
+            let composed = sidereal_query::plan::compose(&query).unwrap();
+            let info = info(&composed.groups);
+            let groups = merged(&info, &answers(&info, &over(&partitions, count)), page);
+            prop_assert_eq!(json!(run(&composed.result, &groups)), json!(run(&query, &all)), "{} over {}", text, count);
         }
     }
 

@@ -1,12 +1,20 @@
 //! Queries, on accounts in this process and a paused clock; over sockets where that is what is tested.
 
 mod equivalence;
+mod failures;
+mod hostile;
+mod limits;
+mod requests;
+mod scripted;
+mod tokens;
 
 use std::sync::Arc;
 
+use scripted::ScriptedFactory;
 use serde_json::{Value, json};
 use sidereal::driver::CosmosDriverRuntime;
-use sidereal::options::CosmosClientOptions;
+use sidereal::driver::transport::{HttpClientFactory, HttpRequest, HttpResponse};
+use sidereal::options::{CosmosClientOptions, CosmosEnvironmentOptions};
 use sidereal::prelude::*;
 use sidereal_emulator::AccountOptions;
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
@@ -26,12 +34,37 @@ impl Partitioned {
 
     pub(crate) async fn with(options: AccountOptions, network: NetworkFaults) -> Self {
         let account = InProcessAccount::new(options, 1, network);
-        let client = client_of(&account, account.runtime());
+        let factory = account.factory();
+        Self::before(account, factory).await
+    }
+
+    /// An account whose requests about items are answered by a script, where it answers.
+    pub(crate) async fn scripted(
+        partitions: u32,
+        script: impl Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync + 'static,
+    ) -> Self {
+        let options = AccountOptions { partitions: Some(partitions), ..AccountOptions::default() };
+        let account = InProcessAccount::new(options, 1, NetworkFaults::NONE);
+        let factory = ScriptedFactory::before(account.factory(), script);
+        Self::before(account, factory).await
+    }
+
+    pub(crate) async fn before(
+        account: InProcessAccount,
+        factory: Arc<dyn HttpClientFactory>,
+    ) -> Self {
+        let client = client_of(&account, factory);
         client.create_database("db", None).await.unwrap();
         let properties: ContainerProperties = serde_json::from_value(definition()).unwrap();
         client.database("db").create_container(properties, None).await.unwrap();
         let items = client.database("db").container("items");
         Self { account, client, items }
+    }
+
+    /// The container as another client sees it, which knows nothing of the account yet.
+    pub(crate) fn stranger(&self) -> ContainerClient {
+        let client = client_of(&self.account, self.account.factory());
+        client.database("db").container("items")
     }
 
     pub(crate) async fn insert(&self, documents: &[Value]) {
@@ -61,13 +94,30 @@ impl Partitioned {
 
 pub(crate) fn client_of(
     account: &InProcessAccount,
-    runtime: Arc<CosmosDriverRuntime>,
+    factory: Arc<dyn HttpClientFactory>,
 ) -> CosmosClient {
+    let runtime = CosmosDriverRuntime::builder()
+        .environment(CosmosEnvironmentOptions::default())
+        .http_client_factory(factory)
+        .clock(account.driver_clock())
+        .build()
+        .unwrap();
     CosmosClient::builder(account.endpoint().as_str(), account.credential())
         .runtime(runtime)
         .options(CosmosClientOptions::default())
         .build()
         .unwrap()
+}
+
+/// All rows of a query.
+pub(crate) async fn collect(query: &Query) -> sidereal::Result<Vec<Value>> {
+    query.items().collect().await
+}
+
+/// Items with the numbers from 0 on as `n`, each with a partition key of its own.
+pub(crate) fn numbered(count: usize) -> Vec<Value> {
+    let item = |n: usize| json!({"id": n.to_string(), "pk": format!("p{n}"), "n": n});
+    (0..count).map(item).collect()
 }
 
 /// A container by `/pk`, with an index for each order on several paths that a test sorts by.
