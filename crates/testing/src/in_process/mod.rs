@@ -12,6 +12,7 @@ mod client;
 mod factory;
 mod network;
 mod recorder;
+pub mod scripting;
 
 pub use account_clock::TokioAccountClock;
 pub use factory::{InProcessAccount, InProcessFactory};

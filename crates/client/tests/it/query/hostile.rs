@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use sidereal::driver::transport::{HttpRequest, HttpResponse};
 use sidereal::prelude::*;
 use sidereal::query::QueryLimits;
+use sidereal_testing::in_process::scripting::{answer, header, page, refusal};
 
-use super::scripted::{answer, header, page, refusal};
 use super::{Partitioned, collect};
 
 const SORTED: &str = "SELECT * FROM c ORDER BY c.v";
@@ -58,7 +58,7 @@ async fn empty_pages_without_end_are_an_error() {
         let limits = QueryLimits { max_empty_pages: 20, ..QueryLimits::default() };
         let error = failure(text, limits, move |_| {
             let number = pages.fetch_add(1, Ordering::Relaxed);
-            Some(page(&[], Some(&number.to_string())))
+            Some(page(&[] as &[Value], Some(&number.to_string())))
         });
         let error = error.await;
         assert_eq!(error.kind(), ErrorKind::LimitExceeded, "{text}");
@@ -170,7 +170,7 @@ async fn a_plan_that_cannot_be_carried_out_is_an_error() {
         (json!({"queryInfo": {}, "queryRanges": [{"min": "1F", "max": "0F"}]}), "range"),
         (json!({"hybridSearchQueryInfo": {}, "queryRanges": everything}), "hybrid"),
     ] {
-        let script = planning(plan.clone(), |_| page(&[], None));
+        let script = planning(plan.clone(), |_| page(&[] as &[Value], None));
         let error = failure(VECTOR, QueryLimits::default(), script).await;
         assert!(error.to_string().contains(expected), "{plan}: {error}");
     }

@@ -47,6 +47,20 @@ async fn as_many_ranges_are_asked_at_once_as_the_query_allows() {
     }
 }
 
+/// Account, container, ranges, what changed of them since, pages.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_knows_nothing_has_its_first_page_after_five_round_trips() {
+    let options = AccountOptions { partitions: Some(20), ..AccountOptions::default() };
+    let latency = Duration::from_millis(30);
+    let store = Partitioned::with(options, NetworkFaults { latency, ..NetworkFaults::NONE }).await;
+    store.insert(&numbered(40)).await;
+    let started = tokio::time::Instant::now();
+    let query = store.stranger().query("SELECT VALUE c.n FROM c ORDER BY c.n");
+    assert_eq!(query.first::<u64>().await.unwrap(), Some(0));
+    let round_trips = started.elapsed().as_millis() / latency.as_millis();
+    assert!(round_trips <= 5, "{round_trips} round trips");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_budget_of_nothing_still_comes_to_an_end() {
     let store = Partitioned::new(7).await;

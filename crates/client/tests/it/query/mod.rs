@@ -5,18 +5,17 @@ mod failures;
 mod hostile;
 mod limits;
 mod requests;
-mod scripted;
 mod tokens;
 
 use std::sync::Arc;
 
-use scripted::ScriptedFactory;
 use serde_json::{Value, json};
 use sidereal::driver::CosmosDriverRuntime;
 use sidereal::driver::transport::{HttpClientFactory, HttpRequest, HttpResponse};
 use sidereal::options::{CosmosClientOptions, CosmosEnvironmentOptions};
 use sidereal::prelude::*;
 use sidereal_emulator::AccountOptions;
+use sidereal_testing::in_process::scripting::ScriptedFactory;
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 
 /// An account in this process with a container of a number of partitions, and a client of it.

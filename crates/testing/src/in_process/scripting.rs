@@ -4,9 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use http::StatusCode;
-use serde_json::Value;
-use sidereal::driver::diagnostics::RequestDiagnostics;
-use sidereal::driver::transport::{
+use sidereal_driver::diagnostics::RequestDiagnostics;
+use sidereal_driver::transport::{
     Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpProtocol,
     HttpRequest, HttpResponse, StreamLimit,
 };
@@ -14,15 +13,16 @@ use sidereal::driver::transport::{
 /// What a script answers; none leaves the request to the account.
 type Script = dyn Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync;
 
+/// Asks a script first about requests to `…/docs`, and then the account.
 #[derive(Clone)]
-pub(super) struct ScriptedFactory {
+pub struct ScriptedFactory {
     account: Arc<dyn HttpClientFactory>,
     script: Arc<Script>,
 }
 
 impl ScriptedFactory {
-    /// Asks a script first about requests to `…/docs`.
-    pub(super) fn before(
+    /// Puts a script before an account.
+    pub fn before(
         account: Arc<dyn HttpClientFactory>,
         script: impl Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync + 'static,
     ) -> Arc<dyn HttpClientFactory> {
@@ -76,18 +76,27 @@ impl HttpClient for ScriptedClient {
 }
 
 /// A header of a request, as text.
-pub(super) fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
+#[must_use]
+pub fn header<'a>(request: &'a HttpRequest, name: &str) -> Option<&'a str> {
     request.headers().get(name)?.to_str().ok()
 }
 
-/// A page of rows, with the continuation of the next one.
-pub(super) fn page(rows: &[Value], continuation: Option<&str>) -> HttpResponse {
-    let body = serde_json::json!({"_rid": "", "Documents": rows, "_count": rows.len()});
-    answer(StatusCode::OK, &body.to_string(), continuation)
+/// A page of rows, which write themselves as JSON, with the continuation of the next one.
+#[must_use]
+pub fn page(rows: &[impl fmt::Display], continuation: Option<&str>) -> HttpResponse {
+    let texts: Vec<String> = rows.iter().map(ToString::to_string).collect();
+    let (count, rows) = (rows.len(), texts.join(","));
+    let body = format!(r#"{{"_rid":"","Documents":[{rows}],"_count":{count}}}"#);
+    answer(StatusCode::OK, &body, continuation)
 }
 
 /// Any other answer.
-pub(super) fn answer(status: StatusCode, body: &str, continuation: Option<&str>) -> HttpResponse {
+///
+/// # Panics
+///
+/// The continuation makes no header.
+#[must_use]
+pub fn answer(status: StatusCode, body: &str, continuation: Option<&str>) -> HttpResponse {
     let mut response = http::Response::builder().status(status);
     if let Some(continuation) = continuation {
         response = response.header("x-ms-continuation", continuation);
@@ -96,7 +105,12 @@ pub(super) fn answer(status: StatusCode, body: &str, continuation: Option<&str>)
 }
 
 /// A refusal with a sub-status.
-pub(super) fn refusal(status: u16, sub_status: u32) -> HttpResponse {
+///
+/// # Panics
+///
+/// The status is none.
+#[must_use]
+pub fn refusal(status: u16, sub_status: u32) -> HttpResponse {
     let response = http::Response::builder().status(status);
     let response = response.header("x-ms-substatus", sub_status.to_string());
     response.body(r#"{"code":"x","message":"x"}"#.into()).unwrap()
