@@ -15,6 +15,7 @@ mod databases;
 mod items;
 mod keys;
 mod patches;
+mod queries;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -36,6 +37,12 @@ pub(crate) enum Feature {
     ConditionalReads,
     /// Keys that are null, absent, numbers.
     EveryKey,
+    /// Every shape of query: groups, distinct values, windows.
+    EveryQuery,
+    /// Queries of one partition key, or of a part of the container.
+    QueryScopes,
+    /// Pages of queries that go on where they ended.
+    QueryPaging,
     /// Session tokens.
     Sessions,
     /// Refuses what the service refuses: ids, sizes, definitions.
