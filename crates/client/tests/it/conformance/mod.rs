@@ -37,6 +37,8 @@ pub(crate) enum Feature {
     ConditionalReads,
     /// Keys that are null, absent, numbers.
     EveryKey,
+    /// Aggregates as an SDK asks each partition for them.
+    Aggregates,
     /// Every shape of query: groups, distinct values, windows.
     EveryQuery,
     /// Queries of one partition key, or of a part of the container.

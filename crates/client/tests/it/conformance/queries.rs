@@ -69,7 +69,7 @@ async fn the_feed_ranges_of_a_container_have_each_item_once() {
 
 #[tokio::test]
 async fn aggregates_are_those_of_all_partitions() {
-    with_store(&[], async |store| {
+    with_store(&[Feature::Aggregates], async |store| {
         fill(store).await;
         let queries = [
             ("SELECT VALUE COUNT(1) FROM c", json!(6)),
