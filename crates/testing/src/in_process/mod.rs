@@ -10,11 +10,13 @@
 mod account_clock;
 mod client;
 mod factory;
+mod interruption;
 mod network;
 mod recorder;
 pub mod scripting;
 
 pub use account_clock::TokioAccountClock;
 pub use factory::{InProcessAccount, InProcessFactory};
+pub use interruption::{InterruptingFactory, Interruption};
 pub use network::{Delivery, NetworkFaults, SimulatedNetwork};
 pub use recorder::{RecordingFactory, SentRequest};

@@ -1,0 +1,6 @@
+//! The provider on an account in this process, on a paused clock, and with duroxide's own runtime.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+mod crashes;
+mod dispatcher;
