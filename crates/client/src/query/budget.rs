@@ -95,9 +95,11 @@ impl Budget {
     /// The reader may be waiting for a lane from now on.
     pub(super) fn needs(&self, lane: &LaneShare) {
         let held = self.lock();
-        lane.is_needed.store(true, Ordering::Relaxed);
+        let was_needed = lane.is_needed.swap(true, Ordering::Relaxed);
         drop(held);
-        self.changed.notify_waiters();
+        if !was_needed {
+            self.changed.notify_waiters();
+        }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Held> {

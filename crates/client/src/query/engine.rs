@@ -140,11 +140,17 @@ async fn start(query: &Query) -> Result<Run> {
     let link = query.container.link()?;
     let shared = Shared {
         driver: std::sync::Arc::clone(query.container.driver()),
-        requests: PageRequests::new(link, &text, parsed.parameters(), &query.wishes)?,
+        requests: PageRequests::new(
+            (link, container.rid()),
+            &text,
+            parsed.parameters(),
+            &query.wishes,
+        )?,
         call,
         limits: query.limits,
     };
-    let mut fan_out = FanOut::new(shared, query.parallelism, link.clone(), coverage.clone());
+    let address = (link.clone(), container.rid().to_owned());
+    let mut fan_out = FanOut::new(shared, query.parallelism, address, coverage.clone());
     let lanes = match &resumed {
         None => targets.into_iter().map(fresh).collect(),
         Some(state) => resumed_lanes(state, &coverage, &container, &targets)?,

@@ -4,16 +4,17 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidereal_driver::ContainerMetadata;
 use sidereal_protocol::{EffectivePartitionKeyRange, ResourceLink};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
 use super::budget::{Budget, LaneShare};
 use super::fetch::FetchedPage;
-use super::lane::{self, LaneEvent, Shared, Start};
+use super::lane::{self, CREATED_ANEW, LaneEvent, Shared, Start};
 use super::limits::MAX_GONE_IN_A_ROW;
 use super::targets::{Coverage, Target};
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 /// The first pause before a range that is still listed is asked again after it was reported gone; it doubles.
 const FIRST_GONE_PAUSE: Duration = Duration::from_millis(50);
@@ -25,6 +26,8 @@ pub(super) struct FanOut {
     budget: Arc<Budget>,
     parallelism: usize,
     container: ResourceLink,
+    /// The RID of the container: another one of its name is another container.
+    rid: String,
     coverage: Coverage,
     lanes: Vec<Lane>,
     tasks: JoinSet<()>,
@@ -64,13 +67,13 @@ impl FanOut {
     pub(super) fn new(
         shared: Shared,
         parallelism: usize,
-        container: ResourceLink,
+        (container, rid): (ResourceLink, String),
         coverage: Coverage,
     ) -> Self {
         let (sender, events) = unbounded_channel();
         let budget = Arc::new(Budget::new(&shared.limits, parallelism));
         let (shared, lanes, tasks) = (Arc::new(shared), Vec::new(), JoinSet::new());
-        Self { shared, budget, parallelism, container, coverage, lanes, tasks, sender, events }
+        Self { shared, budget, parallelism, container, rid, coverage, lanes, tasks, sender, events }
     }
 
     /// How many ranges are asked at once.
@@ -198,10 +201,8 @@ impl FanOut {
         old: &Target,
         gone_in_a_row: u32,
     ) -> Result<Vec<(EffectivePartitionKeyRange, Target)>> {
-        let Shared { driver, call, .. } = &*self.shared;
-        let what = "the container's partition ranges were being read";
-        let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
-        let targets = self.coverage.targets_within(range, container.ranges());
+        let call = &self.shared.call;
+        let targets = self.coverage.targets_within(range, self.refreshed().await?.ranges());
         if matches!(targets.as_slice(), [(_, same)] if same == old) {
             // Still listed: a split that is under way, or a list that is behind.
             let pause = FIRST_GONE_PAUSE * 2_u32.pow(gone_in_a_row.min(6));
@@ -211,14 +212,23 @@ impl FanOut {
         Ok(targets)
     }
 
+    /// The container as it is now.
+    async fn refreshed(&self) -> Result<Arc<ContainerMetadata>> {
+        let Shared { driver, call, .. } = &*self.shared;
+        let what = "the container's partition ranges were being read";
+        let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
+        match container.rid() == self.rid {
+            true => Ok(container),
+            false => Err(Error::new(ErrorKind::NotFound, CREATED_ANEW)),
+        }
+    }
+
     /// Begins anew: what has come is dropped, and every range of the query is asked from its beginning.
     pub(super) async fn restart(&mut self) -> Result<()> {
         let gone_in_a_row =
             self.lanes.iter().map(|lane| lane.gone_in_a_row).max().unwrap_or_default();
         self.stop();
-        let Shared { driver, call, .. } = &*self.shared;
-        let what = "the container's partition ranges were being read";
-        let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
+        let container = self.refreshed().await?;
         for target in self.coverage.targets(container.ranges()) {
             let added = self.add(target, Start::Beginning);
             self.lanes[added].gone_in_a_row = gone_in_a_row;

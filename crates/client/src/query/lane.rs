@@ -53,6 +53,10 @@ pub(super) struct Shared {
     pub(super) limits: QueryLimits,
 }
 
+/// Why a query cannot go on in a container of the same name.
+pub(super) const CREATED_ANEW: &str =
+    "the container was deleted and created anew while the query ran: start it from the beginning";
+
 /// What a lane tells the reader.
 #[derive(Debug)]
 pub(super) enum LaneEvent {
@@ -117,6 +121,9 @@ async fn next_page(
     let page = fetch(&shared.driver, &operation, &shared.call).await;
     drop(permit);
     let page = page.map_err(|error| match error.status() {
+        Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
+            Failure::Other(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
+        }
         Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
             Failure::Gone(error.into())
         }

@@ -55,7 +55,7 @@ pub(super) struct PageRequests {
 
 impl PageRequests {
     pub(super) fn new(
-        container: &ResourceLink,
+        (container, rid): (&ResourceLink, &str),
         text: &str,
         parameters: &[QueryParameter],
         wishes: &Wishes,
@@ -70,7 +70,12 @@ impl PageRequests {
         let body = encode(&request)?;
         let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
         let operation = with_query_headers(CosmosOperation::new(OperationType::Query, path));
-        Ok(Self { operation: with_wishes(operation, wishes), request, body })
+        let mut operation = with_wishes(operation, wishes);
+        // Another container of the same name must not answer in the middle of a query.
+        if let Ok(rid) = HeaderValue::from_str(rid) {
+            operation = operation.with_header(names::INTENDED_COLLECTION_RID, rid);
+        }
+        Ok(Self { operation, request, body })
     }
 
     /// The request of one page.

@@ -5,6 +5,7 @@ mod failures;
 mod hostile;
 mod limits;
 mod requests;
+mod splits;
 mod tokens;
 
 use std::sync::Arc;
