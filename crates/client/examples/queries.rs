@@ -8,7 +8,6 @@
 mod support;
 
 use serde::{Deserialize, Serialize};
-use sidereal::prelude::*;
 use sidereal::query::QueryLimits;
 use support::Account;
 

@@ -25,17 +25,43 @@ pub(super) struct Budget {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
+    /// Pages ahead of the reader; the first of a lane that is waited for is not counted.
     pages: usize,
     bytes: usize,
 }
 
-/// One lane's part of it.
+/// One lane's part of it. Only written under the lock of what is held.
 #[derive(Debug, Default)]
 pub(super) struct LaneShare {
     /// Pages requested or come, and not yet read.
     pages: AtomicUsize,
     /// Whether the reader may be waiting for it.
     is_needed: AtomicBool,
+}
+
+impl LaneShare {
+    // Relaxed, here and below: the lock orders what happens to the counters.
+    fn pages(&self) -> usize {
+        self.pages.load(Ordering::Relaxed)
+    }
+
+    fn is_needed(&self) -> bool {
+        self.is_needed.load(Ordering::Relaxed)
+    }
+
+    /// The pages that count.
+    fn counted(&self) -> usize {
+        if self.is_needed() { self.pages().saturating_sub(1) } else { self.pages() }
+    }
+}
+
+impl Held {
+    /// Changes a lane's share, and what is held with it.
+    fn change(&mut self, lane: &LaneShare, change: impl FnOnce(&LaneShare)) {
+        let before = lane.counted();
+        change(lane);
+        self.pages = (self.pages + lane.counted()).saturating_sub(before);
+    }
 }
 
 impl Budget {
@@ -65,14 +91,11 @@ impl Budget {
 
     fn try_admit(&self, lane: &LaneShare) -> bool {
         let mut held = self.lock();
-        // Relaxed: both are only written under this lock.
-        let ahead = lane.pages.load(Ordering::Relaxed);
-        let is_needed = ahead == 0 && lane.is_needed.load(Ordering::Relaxed);
+        let is_waited_for = lane.pages() == 0 && lane.is_needed();
         let is_free = held.pages < self.max_pages && held.bytes < self.max_bytes;
-        let is_admitted = is_needed || (is_free && ahead < PREFETCH_PER_RANGE);
+        let is_admitted = is_waited_for || (is_free && lane.pages() < PREFETCH_PER_RANGE);
         if is_admitted {
-            held.pages += 1;
-            lane.pages.fetch_add(1, Ordering::Relaxed);
+            held.change(lane, |lane| lane.pages.store(lane.pages() + 1, Ordering::Relaxed));
         }
         is_admitted
     }
@@ -85,21 +108,21 @@ impl Budget {
     /// A page was read.
     pub(super) fn release(&self, lane: &LaneShare, bytes: usize) {
         let mut held = self.lock();
-        held.pages -= 1;
         held.bytes -= bytes;
-        lane.pages.fetch_sub(1, Ordering::Relaxed);
+        held.change(lane, |lane| lane.pages.store(lane.pages() - 1, Ordering::Relaxed));
         drop(held);
         self.changed.notify_waiters();
     }
 
     /// The reader may be waiting for a lane from now on.
     pub(super) fn needs(&self, lane: &LaneShare) {
-        let held = self.lock();
-        let was_needed = lane.is_needed.swap(true, Ordering::Relaxed);
-        drop(held);
-        if !was_needed {
-            self.changed.notify_waiters();
+        let mut held = self.lock();
+        if lane.is_needed() {
+            return;
         }
+        held.change(lane, |lane| lane.is_needed.store(true, Ordering::Relaxed));
+        drop(held);
+        self.changed.notify_waiters();
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
@@ -128,6 +151,13 @@ mod tests {
         assert!(budget.try_admit(&first) && !budget.try_admit(&second));
         budget.needs(&second);
         assert!(budget.try_admit(&second) && !budget.try_admit(&second));
+        // The first of what is waited for does not count: there is room for one more.
+        budget.needs(&first);
+        assert!(budget.try_admit(&second) && !budget.try_admit(&first));
+        for lane in [&first, &second, &second] {
+            budget.release(lane, 0);
+        }
+        assert_eq!(budget.lock().pages, 0);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use super::limits::DEFAULT_PAGE_ROWS;
 use super::merging::Merging;
 use super::page::{PageFacts, RawPage, Rows};
 use super::plan::{ParsedQuery, PlanSource, Planned, QueryPlan};
-use super::request::PageRequests;
+use super::request::{PageRequests, without_placeholder};
 use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
 use super::top_rows::TopRows;
@@ -79,7 +79,7 @@ impl Engine {
         let Planned { source, info, text, .. } = &prepared.planned;
         Ok(QueryPlan {
             source: *source,
-            text: text.clone(),
+            text: without_placeholder(text),
             ranges: prepared.targets.len(),
             is_resumable: is_resumable(info).is_ok(),
         })

@@ -186,7 +186,7 @@ impl Target {
 }
 
 /// The text with `true` for the placeholder, wherever it stands outside of strings and comments.
-fn without_placeholder(text: &str) -> String {
+pub(super) fn without_placeholder(text: &str) -> String {
     let (mut output, mut rest) = (String::with_capacity(text.len()), text);
     while !rest.is_empty() {
         if let Some(after) = rest.strip_prefix(FILTER_PLACEHOLDER) {
