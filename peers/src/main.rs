@@ -9,6 +9,7 @@
 
 mod harness;
 mod scenarios;
+mod twenty_tasks;
 
 use std::process::ExitCode;
 

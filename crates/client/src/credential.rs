@@ -42,7 +42,7 @@ impl CosmosCredential {
     #[cfg(feature = "entra")]
     #[must_use]
     pub fn entra(credential: std::sync::Arc<dyn azure_core::credentials::TokenCredential>) -> Self {
-        Self(credential.into())
+        Self(Credential::entra(credential))
     }
 }
 

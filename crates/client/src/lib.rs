@@ -77,6 +77,11 @@ pub mod models {
     };
 }
 
+/// The examples of the front page compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct FrontPage;
+
 /// The examples of this crate's page compile.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -78,11 +78,6 @@ pub use sidereal_macros::CosmosOptions;
 #[cfg(all(doctest, not(feature = "fault_injection")))]
 struct FaultsNeedTheirFeature;
 
-/// The examples of the front page compile.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct FrontPage;
-
 /// The example of this crate's own page compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]

@@ -4,5 +4,6 @@
 
 mod conformance;
 mod connecting;
+mod documentation;
 mod options;
 mod query;
