@@ -82,7 +82,7 @@ async fn batch(orders: &ContainerClient) -> Result<(), Failure> {
         .delete_item("2", None);
     let response = orders.execute_transactional_batch(batch, None).await?.into_model()?;
     let failed = response.results().iter().position(|result| result.status_code() >= 400);
-    drop(failed);
+    println!("{failed:?}");
     Ok(())
 }
 
