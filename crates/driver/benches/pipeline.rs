@@ -21,15 +21,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue};
 use sidereal_driver::diagnostics::RequestDiagnostics;
 use sidereal_driver::options::CosmosEnvironmentOptions;
-use sidereal_driver::transport::{
-    Credential, Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpRequest,
-    HttpResponse,
-};
+use sidereal_driver::transport::{Credential, Endpoint, HttpClient, HttpRequest};
 use sidereal_driver::{CosmosDriver, CosmosDriverRuntime, CosmosOperation, OperationOptions};
 use sidereal_protocol::{AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink};
+use sidereal_testing::at_once::{AtOnce, ITEM};
 
 /// Counts what it passes on to the system's allocator.
 struct Counting;
@@ -60,87 +57,6 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
-
-static ITEM: [u8; 1024] = [b' '; 1024];
-
-/// An account with three regions.
-const ACCOUNT: &str = r#"{
-    "writableLocations": [
-        {"name": "West US", "databaseAccountEndpoint": "https://contoso-westus.documents.azure.com/"}
-    ],
-    "readableLocations": [
-        {"name": "West US", "databaseAccountEndpoint": "https://contoso-westus.documents.azure.com/"},
-        {"name": "East US", "databaseAccountEndpoint": "https://contoso-eastus.documents.azure.com/"},
-        {"name": "UK South", "databaseAccountEndpoint": "https://contoso-uksouth.documents.azure.com/"}
-    ]
-}"#;
-
-const CONTAINER: &str = r#"{"id":"orders","_rid":"rid","partitionKey":{"paths":["/customer"],"kind":"Hash","version":2}}"#;
-
-/// Two ranges, so that a key has to be hashed.
-const RANGES: &str = r#"{"_rid":"rid","PartitionKeyRanges":[
-    {"id":"0","minInclusive":"","maxExclusive":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","parents":[]},
-    {"id":"1","minInclusive":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","maxExclusive":"FF","parents":[]}
-],"_count":2}"#;
-
-/// What the service says beside an item.
-const HEADERS: [(&str, &str); 10] = [
-    ("x-ms-request-charge", "1.00"),
-    ("x-ms-activity-id", "6f3c8a1e-52b0-4d0f-9c55-0123456789ab"),
-    ("x-ms-session-token", "0:-1#4711"),
-    ("x-ms-documentdb-partitionkeyrangeid", "0"),
-    ("x-ms-content-path", "rid"),
-    ("lsn", "4711"),
-    ("x-ms-global-committed-lsn", "4710"),
-    ("x-ms-request-duration-ms", "0.42"),
-    ("etag", "\"0000-1111\""),
-    ("content-type", "application/json"),
-];
-
-/// Answers at once.
-#[derive(Debug)]
-struct AtOnce(HeaderMap);
-
-impl AtOnce {
-    fn new() -> Self {
-        let header = |(name, value): (&'static str, &'static str)| {
-            (HeaderName::from_static(name), HeaderValue::from_static(value))
-        };
-        Self(HEADERS.map(header).into_iter().collect())
-    }
-}
-
-impl HttpClientFactory for AtOnce {
-    fn create(&self, _: &Endpoint, _: &HttpClientConfig) -> Arc<dyn HttpClient> {
-        Arc::new(AtOnce(self.0.clone()))
-    }
-}
-
-impl HttpClient for AtOnce {
-    fn execute<'a>(
-        &'a self,
-        request: HttpRequest,
-        _: &'a mut RequestDiagnostics,
-    ) -> HttpFuture<'a, HttpResponse> {
-        let (path, headers) = (request.uri().path(), request.headers());
-        let is_item = path.contains("/docs/");
-        let body = match path {
-            "/" => ACCOUNT.as_bytes(),
-            _ if is_item => &ITEM,
-            _ if path.ends_with("/pkranges") => RANGES.as_bytes(),
-            _ => CONTAINER.as_bytes(),
-        };
-        let is_known = path.ends_with("/pkranges") && headers.contains_key("if-none-match");
-        Box::pin(async move {
-            let mut response = HttpResponse::new(Bytes::from_static(body));
-            if is_known {
-                *response.status_mut() = http::StatusCode::NOT_MODIFIED;
-            }
-            *response.headers_mut() = self.0.clone();
-            Ok(response)
-        })
-    }
-}
 
 /// What one call costs: allocations, and the seconds of the fastest round.
 #[derive(Clone, Copy)]
@@ -242,7 +158,7 @@ fn main() {
     tokio.block_on(async {
         let runtime = CosmosDriverRuntime::builder()
             .environment(CosmosEnvironmentOptions::default())
-            .http_client_factory(Arc::new(AtOnce::new()))
+            .http_client_factory(Arc::new(AtOnce::default()))
             .build()
             .unwrap();
         let key = AccountKey::from_base64("c2lkZXJlYWwtdGVzdC1hY2NvdW50LWtleS1zaWRlcmVhbA==");
@@ -256,7 +172,7 @@ fn main() {
         let known = driver.container(&container).await.unwrap();
         assert_eq!(known.ranges().ranges().len(), 2);
         let uri = "https://contoso-westus.documents.azure.com/dbs/store/colls/orders/docs/4711";
-        let client = cost_of_client(&AtOnce::new(), &http::Uri::from_static(uri)).await;
+        let client = cost_of_client(&AtOnce::default(), &http::Uri::from_static(uri)).await;
         let whole = cost_of_read(&driver, &read).await;
         println!(
             "a point read: {:.2} allocations, {:.0} ns ({:.2} and {:.0} ns with the client)",
