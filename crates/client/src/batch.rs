@@ -10,8 +10,8 @@ use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_driver::{CosmosOperation, CosmosResponse};
 use sidereal_protocol::{
     BatchOperation, BatchOperationType, BatchResult, CosmosStatus, Etag, MAX_BATCH_BYTES,
-    MAX_BATCH_OPERATIONS, OperationType, PartitionKey, RegionName, RequestPath, ResourceLink,
-    ResourceType, SessionToken, check_id,
+    MAX_BATCH_OPERATIONS, PartitionKey, RegionName, ResourceLink, ResourceType, SessionToken,
+    check_id,
 };
 
 use crate::item_body::{encode, encode_item};
@@ -161,10 +161,7 @@ impl TransactionalBatch {
                 body.len()
             )));
         }
-        let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
-        let mut operation = CosmosOperation::new(OperationType::Batch, path)
-            .with_partition_key(self.key)
-            .with_body(body);
+        let mut operation = CosmosOperation::execute_batch(container, self.key, body)?;
         if self.operations.iter().all(BatchOperation::is_idempotent) {
             operation = operation.repeatable();
         }

@@ -22,9 +22,10 @@ pub(crate) async fn execute<T>(
 
 /// What a call says beside what it is about, as the driver takes it.
 pub(crate) fn item_options(options: Option<ItemOptions<'_>>) -> OperationOptions<'_> {
-    let ItemOptions { method_options, request, availability, write, .. } =
-        options.unwrap_or_default();
-    OperationOptions { method_options, request, availability, write }
+    options.map_or_else(OperationOptions::default, |options| {
+        let ItemOptions { method_options, request, availability, write, .. } = options;
+        OperationOptions { method_options, request, availability, write }
+    })
 }
 
 /// The options of calls on resources other than items: a deadline, an activity id, a way to cancel.

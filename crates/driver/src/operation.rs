@@ -1,21 +1,19 @@
 //! What is asked of the service.
 
+mod encoded;
 mod target;
 
-use std::sync::Arc;
-
 use bytes::Bytes;
-use http::uri::PathAndQuery;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sidereal_protocol::{
     Etag, OperationType, PartitionKey, PatchDocument, RequestPath, ResourceLink, ResourceType,
     SessionToken,
 };
 
+pub(crate) use self::encoded::Encoded;
 pub(crate) use self::target::EncodedTarget;
 pub use self::target::OperationTarget;
 use crate::retry::RequestKind;
-use crate::{Error, ErrorKind};
 
 /// One operation on one resource or feed: what is asked, not where or how often.
 ///
@@ -31,47 +29,6 @@ pub struct CosmosOperation {
     headers: HeaderMap,
     body: Bytes,
     is_repeatable: bool,
-}
-
-/// The parts of an operation as they are sent: encoded once, however often it is attempted or executed. A
-/// clone copies no text.
-#[derive(Clone, Debug)]
-pub(crate) struct Encoded {
-    /// None if it cannot be sent.
-    path: Option<PathAndQuery>,
-    /// The link that a signature covers.
-    pub(crate) signed_link: Arc<str>,
-    /// The container that it is about, or in which its resource lives.
-    pub(crate) container: Option<Arc<str>>,
-    /// None if the operation is about no part of a container.
-    pub(crate) target: Option<EncodedTarget>,
-}
-
-impl Encoded {
-    fn of(path: &RequestPath) -> Self {
-        Self {
-            path: PathAndQuery::from_maybe_shared(Bytes::from(path.encode())).ok(),
-            signed_link: path.signed_link().into(),
-            container: container_of(path.link()),
-            target: None,
-        }
-    }
-
-    /// The path of the request.
-    pub(crate) fn path(&self) -> Result<PathAndQuery, Error> {
-        let refused =
-            || Error::new(ErrorKind::InvalidRequest, "the operation's path cannot be sent");
-        self.path.clone().ok_or_else(refused)
-    }
-}
-
-/// The link of the container that a link is about.
-fn container_of(link: &ResourceLink) -> Option<Arc<str>> {
-    let mut link = link.clone();
-    while link.kind() != ResourceType::DocumentCollection {
-        link = link.parent()?;
-    }
-    Some(link.as_str().into())
 }
 
 /// What must hold of a resource for an operation to take place.
@@ -108,9 +65,7 @@ impl CosmosOperation {
         key: PartitionKey,
         item: Bytes,
     ) -> Result<Self, sidereal_protocol::Error> {
-        Ok(Self::on_items(OperationType::Create, container)?
-            .with_partition_key(key)
-            .with_body(item))
+        Ok(Self::on_items(OperationType::Create, container, key)?.with_body(item))
     }
 
     /// Creates an item or replaces the one of its id.
@@ -123,9 +78,7 @@ impl CosmosOperation {
         key: PartitionKey,
         item: Bytes,
     ) -> Result<Self, sidereal_protocol::Error> {
-        Ok(Self::on_items(OperationType::Upsert, container)?
-            .with_partition_key(key)
-            .with_body(item))
+        Ok(Self::on_items(OperationType::Upsert, container, key)?.with_body(item))
     }
 
     /// Replaces an item; there must be one.
@@ -174,6 +127,20 @@ impl CosmosOperation {
         Self::on_item(OperationType::Delete, container, key, id)
     }
 
+    /// Executes the operations of a batch on the items of one partition key, all or none of them. It may not be
+    /// repeated, unless [`repeatable`](Self::repeatable) says so.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's.
+    pub fn execute_batch(
+        container: &ResourceLink,
+        key: PartitionKey,
+        operations: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        Ok(Self::on_items(OperationType::Batch, container, key)?.with_body(operations))
+    }
+
     /// Runs a query over all items of a container, or over a part of it if it is given a target.
     ///
     /// # Errors
@@ -183,7 +150,8 @@ impl CosmosOperation {
         container: &ResourceLink,
         query: Bytes,
     ) -> Result<Self, sidereal_protocol::Error> {
-        Ok(Self::on_items(OperationType::Query, container)?
+        let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
+        Ok(Self::new(OperationType::Query, path)
             .with_target(OperationTarget::Feed)
             .with_body(query))
     }
@@ -195,15 +163,28 @@ impl CosmosOperation {
         id: &str,
     ) -> Result<Self, sidereal_protocol::Error> {
         let path = RequestPath::of(container.item(id)?);
-        Ok(Self::new(operation_type, path).with_partition_key(key))
+        Ok(Self::on_key(operation_type, path, container, key))
     }
 
     fn on_items(
         operation_type: OperationType,
         container: &ResourceLink,
+        key: PartitionKey,
     ) -> Result<Self, sidereal_protocol::Error> {
         let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
-        Ok(Self::new(operation_type, path))
+        Ok(Self::on_key(operation_type, path, container, key))
+    }
+
+    /// As `new` and `with_partition_key`, with fewer allocations.
+    fn on_key(
+        operation_type: OperationType,
+        path: RequestPath,
+        container: &ResourceLink,
+        key: PartitionKey,
+    ) -> Self {
+        let encoded = Encoded::on_key(&path, container, &key);
+        let target = Some(OperationTarget::PartitionKey(key));
+        Self { target, ..Self::encoded_as(operation_type, path, encoded) }
     }
 }
 
@@ -216,9 +197,14 @@ impl CosmosOperation {
     /// creation at an item's own, is refused when it is executed.
     #[must_use]
     pub fn new(operation_type: OperationType, path: RequestPath) -> Self {
+        let encoded = Encoded::of(&path);
+        Self::encoded_as(operation_type, path, encoded)
+    }
+
+    fn encoded_as(operation_type: OperationType, path: RequestPath, encoded: Encoded) -> Self {
         Self {
             operation_type,
-            encoded: Encoded::of(&path),
+            encoded,
             path,
             target: None,
             precondition: None,

@@ -21,7 +21,38 @@ pub(crate) enum Text {
 /// The longest text that is inline: what the other variants need with their tag, less the length.
 const INLINE: usize = 22;
 
+/// The longest text that is put together on the stack, to be copied into its one allocation.
+const ON_STACK: usize = 256;
+
 impl Text {
+    /// The pieces one after the other, in one allocation or none.
+    pub(crate) fn concat(pieces: &[&str]) -> Self {
+        let mut bytes = [0; ON_STACK];
+        let mut end = 0;
+        for piece in pieces {
+            let Some(slot) = bytes.get_mut(end..end + piece.len()) else {
+                return Self::Shared(pieces.concat().into());
+            };
+            slot.copy_from_slice(piece.as_bytes());
+            end += piece.len();
+        }
+        // UTF-8 as every piece is.
+        Self::from(str::from_utf8(&bytes[..end]).unwrap_or_default())
+    }
+
+    /// The same text, however short, behind a shared count: for one that is shared more often than it is cloned.
+    pub(crate) fn into_shared(self) -> Self {
+        Self::Shared(self.to_shared())
+    }
+
+    /// The text behind a shared count; without an allocation where it is already.
+    pub(crate) fn to_shared(&self) -> Arc<str> {
+        match self {
+            Self::Shared(text) => Arc::clone(text),
+            Self::Static(_) | Self::Inline { .. } => self.as_str().into(),
+        }
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         match self {
             Self::Static(text) => text,
@@ -121,6 +152,23 @@ mod tests {
             }
         }
         assert!(Text::from("a") < Text::Static("b") && Text::from("é") > Text::Static("z"));
+    }
+
+    #[test]
+    fn pieces_are_put_together_inline_on_the_stack_or_elsewhere() {
+        for length in [0, 1, INLINE - 3, INLINE - 2, ON_STACK - 3, ON_STACK - 2, 5 * ON_STACK] {
+            let long = "x".repeat(length);
+            assert_eq!(Text::concat(&["é", &long, "", "/"]).as_str(), format!("é{long}/"));
+        }
+    }
+
+    #[test]
+    fn shared_text_is_not_copied() {
+        let short = Text::from("0").into_shared();
+        assert!(Arc::ptr_eq(&short.to_shared(), &short.clone().to_shared()));
+        let long = Text::concat(&["twenty-three bytes,", " so:"]);
+        assert!(Arc::ptr_eq(&long.to_shared(), &long.to_shared()));
+        assert_eq!(&*Text::Static("0").to_shared(), "0");
     }
 
     #[test]

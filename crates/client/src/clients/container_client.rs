@@ -32,7 +32,9 @@ struct Address {
 
 impl ContainerClient {
     pub(super) fn new(driver: Arc<CosmosDriver>, database: &str, id: &str) -> Self {
-        let address = Address { id: id.to_owned(), link: ResourceLink::container(database, id) };
+        // Shared, for every operation on an item keeps it.
+        let link = ResourceLink::container(database, id).map(ResourceLink::into_shared);
+        let address = Address { id: id.to_owned(), link };
         Self { driver, address: Arc::new(address) }
     }
 

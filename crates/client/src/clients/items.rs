@@ -1,14 +1,17 @@
 //! Calls on one item, and on several of one partition key at once.
+//!
+//! Each call awaits the driver's future itself. It is large, and a function between them would have a future of its
+//! own around it, into which it is copied.
 
 use serde::Serialize;
 use sidereal_driver::options::ItemOptions;
-use sidereal_driver::{CosmosOperation, OperationOptions, Precondition};
+use sidereal_driver::{CosmosOperation, Precondition};
 use sidereal_protocol::PartitionKey;
 
 use super::ContainerClient;
-use crate::call::{execute, item_options};
+use crate::call::item_options;
 use crate::item_body::encode_item;
-use crate::{BatchResponse, Error, ItemResponse, Patch, Result, TransactionalBatch};
+use crate::{BatchResponse, Error, ItemResponse, Patch, Response, Result, TransactionalBatch};
 
 /// Calls on items.
 ///
@@ -37,11 +40,12 @@ impl ContainerClient {
         options: Option<ItemOptions<'_>>,
     ) -> Result<ItemResponse> {
         let mut read = CosmosOperation::read_item(self.link()?, key.into(), id)?;
-        let options = options.unwrap_or_default();
-        if let Some(etag) = options.if_none_match_etag.clone() {
+        if let Some(etag) = options.as_ref().and_then(|it| it.if_none_match_etag.clone()) {
             read = read.with_precondition(Precondition::IfNoneMatch(etag));
         }
-        self.execute(&read, item_options(Some(options))).await
+        self.check_key(&read)?;
+        let response = self.driver().execute_operation(&read, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Creates an item; there must be none of its id in its partition key.
@@ -58,7 +62,9 @@ impl ContainerClient {
     ) -> Result<ItemResponse> {
         let body = encode_item(&item)?;
         let create = CosmosOperation::create_item(self.link()?, key.into(), body)?;
-        self.execute(&create, item_options(options)).await
+        self.check_key(&create)?;
+        let response = self.driver().execute_operation(&create, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Creates an item, or replaces the one of its id.
@@ -74,7 +80,9 @@ impl ContainerClient {
     ) -> Result<ItemResponse> {
         let body = encode_item(&item)?;
         let upsert = CosmosOperation::upsert_item(self.link()?, key.into(), body)?;
-        self.execute(&upsert, item_options(options)).await
+        self.check_key(&upsert)?;
+        let response = self.driver().execute_operation(&upsert, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Replaces an item; there must be one.
@@ -108,7 +116,9 @@ impl ContainerClient {
     ) -> Result<ItemResponse> {
         let body = encode_item(&item)?;
         let replace = CosmosOperation::replace_item(self.link()?, key.into(), id, body)?;
-        self.execute(&replace, item_options(options)).await
+        self.check_key(&replace)?;
+        let response = self.driver().execute_operation(&replace, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Deletes an item.
@@ -123,7 +133,9 @@ impl ContainerClient {
         options: Option<ItemOptions<'_>>,
     ) -> Result<ItemResponse> {
         let delete = CosmosOperation::delete_item(self.link()?, key.into(), id)?;
-        self.execute(&delete, item_options(options)).await
+        self.check_key(&delete)?;
+        let response = self.driver().execute_operation(&delete, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Changes parts of an item, all or none of them.
@@ -141,7 +153,9 @@ impl ContainerClient {
     ) -> Result<ItemResponse> {
         let body = patch.encode()?;
         let patch = CosmosOperation::patch_item(self.link()?, key.into(), id, body)?;
-        self.execute(&patch, item_options(options)).await
+        self.check_key(&patch)?;
+        let response = self.driver().execute_operation(&patch, &item_options(options)).await?;
+        Ok(Response::new(response))
     }
 
     /// Executes the operations of a batch, all or none of them.
@@ -156,13 +170,14 @@ impl ContainerClient {
         options: Option<ItemOptions<'_>>,
     ) -> Result<BatchResponse> {
         let (operation, operations) = batch.into_operation(self.link()?)?;
-        operation.partition_key().map_or(Ok(()), |key| self.check_key(key))?;
+        self.check_key(&operation)?;
         let response = self.driver().execute_operation(&operation, &item_options(options)).await;
         BatchResponse::of(response?, &operations)
     }
 
     /// Refuses a key that no item of the container can have, if the container is known.
-    fn check_key(&self, key: &PartitionKey) -> Result<()> {
+    fn check_key(&self, operation: &CosmosOperation) -> Result<()> {
+        let Some(key) = operation.partition_key() else { return Ok(()) };
         let Some(container) = self.driver().known_container(self.link()?) else { return Ok(()) };
         let definition = container.partition_key_definition();
         let (given, wanted) = (key.components().len(), definition.paths().len());
@@ -175,16 +190,5 @@ impl ContainerClient {
              {definition}: give a component for each",
             self.id()
         )))
-    }
-
-    async fn execute(
-        &self,
-        operation: &CosmosOperation,
-        options: OperationOptions<'_>,
-    ) -> Result<ItemResponse> {
-        if let Some(key) = operation.partition_key() {
-            self.check_key(key)?;
-        }
-        execute(self.driver(), operation, &options).await
     }
 }

@@ -1,11 +1,13 @@
 //! Which part of a container an operation is about.
 
+use bytes::Bytes;
 use http::{HeaderName, HeaderValue};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{
     EffectivePartitionKeyRange, OperationType, PartitionKey, PartitionKeyRangeId,
 };
 
+use super::encoded::encode;
 use crate::{Error, ErrorKind};
 
 const TRUE: HeaderValue = HeaderValue::from_static("True");
@@ -45,9 +47,7 @@ impl EncodedTarget {
             Err(http::header::InvalidHeaderValue { .. }) => Self::Unsendable,
         };
         match target {
-            OperationTarget::PartitionKey(key) => {
-                one(names::PARTITION_KEY, HeaderValue::try_from(key.to_header()))
-            }
+            OperationTarget::PartitionKey(key) => Self::of_key(encode(|text| key.write_to(text))),
             OperationTarget::PartitionRange(id) => {
                 one(names::PARTITION_KEY_RANGE_ID, HeaderValue::from_str(id.as_str()))
             }
@@ -60,6 +60,12 @@ impl EncodedTarget {
             }
             OperationTarget::Feed => Self::Feed,
         }
+    }
+
+    /// A partition key, from its header form.
+    pub(super) fn of_key(text: Bytes) -> Self {
+        HeaderValue::from_maybe_shared(text)
+            .map_or(Self::Unsendable, |value| Self::One(names::PARTITION_KEY, value))
     }
 
     /// Adds the headers that name it.

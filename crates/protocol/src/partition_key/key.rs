@@ -61,11 +61,16 @@ impl PartitionKey {
             _ => 24, // The longest number.
         });
         let mut header = String::with_capacity(strings.sum::<usize>() + 12);
-        self.write(&mut header).unwrap_or_default(); // A string takes all.
+        self.write_to(&mut header).unwrap_or_default(); // A string takes all.
         header
     }
 
-    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
+    /// Writes the header form; the same text as `Display`, without a formatter.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    pub fn write_to(&self, f: &mut impl fmt::Write) -> fmt::Result {
         f.write_str("[")?;
         for (index, component) in self.components().iter().enumerate() {
             if index > 0 {
@@ -133,7 +138,7 @@ where
 /// The header form: `["tenant",7,null,{}]`, every character in ASCII.
 impl fmt::Display for PartitionKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f)
+        self.write_to(f)
     }
 }
 

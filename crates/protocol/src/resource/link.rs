@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::id::check_id;
 use super::kinds::ResourceType;
@@ -84,7 +85,8 @@ impl ResourceLink {
             Addressing::Rids => self.check_rid(kind, id)?,
         }
         let slash = if self.text.is_empty() { "" } else { "/" };
-        Ok(Self { text: format!("{}{slash}{segment}/{id}", self.text).into(), kind, addressing })
+        let text = Text::concat(&[&self.text, slash, segment, "/", id]);
+        Ok(Self { text, kind, addressing })
     }
 
     fn check_rid(&self, kind: ResourceType, id: &str) -> Result<()> {
@@ -114,6 +116,18 @@ impl ResourceLink {
     /// The link without encoding; empty for the account.
     pub fn as_str(&self) -> &str {
         &self.text
+    }
+
+    /// The same link for many operations: [`to_shared`](Self::to_shared) does not allocate, however short it is.
+    #[must_use]
+    pub fn into_shared(self) -> Self {
+        Self { text: self.text.into_shared(), ..self }
+    }
+
+    /// The link without encoding, shared: without an allocation if it is long, or of
+    /// [`into_shared`](Self::into_shared).
+    pub fn to_shared(&self) -> Arc<str> {
+        self.text.to_shared()
     }
 
     /// The kind of the resource itself.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use super::id;
 use super::kinds::{OperationType, ResourceType};
@@ -68,17 +69,25 @@ impl RequestPath {
     pub fn encode(&self) -> String {
         // Names that need no encoding are by far the most.
         let mut path = String::with_capacity(self.link.as_str().len() + 16);
-        self.write(&mut path).unwrap_or_default(); // A string takes all.
+        self.write_to(&mut path).unwrap_or_default(); // A string takes all.
         path
     }
 
-    fn write(&self, f: &mut impl fmt::Write) -> fmt::Result {
+    /// Writes the encoded path; the same text as `Display`, without a formatter.
+    ///
+    /// # Errors
+    ///
+    /// Those of the writer.
+    pub fn write_to(&self, f: &mut impl fmt::Write) -> fmt::Result {
         if !self.link.as_str().is_empty() {
             f.write_str("/")?;
             id::encode(self.link.as_str()).try_for_each(|piece| f.write_str(piece))?;
         }
         match self.feed {
-            Some(kind) => write!(f, "/{}", kind.path_segment()),
+            Some(kind) => {
+                f.write_str("/")?;
+                f.write_str(kind.path_segment())
+            }
             None if self.link.as_str().is_empty() => f.write_str("/"),
             None => Ok(()),
         }
@@ -92,6 +101,14 @@ impl RequestPath {
             Addressing::Rids => Cow::Owned(self.link.id().to_ascii_lowercase()),
         }
     }
+
+    /// [`signed_link`](Self::signed_link), shared: with the path itself, if it is of names and long.
+    pub fn to_shared_signed_link(&self) -> Arc<str> {
+        match self.link.addressing() {
+            Addressing::Names => self.link.to_shared(),
+            Addressing::Rids => self.signed_link().into(),
+        }
+    }
 }
 
 impl From<ResourceLink> for RequestPath {
@@ -102,7 +119,7 @@ impl From<ResourceLink> for RequestPath {
 
 impl fmt::Display for RequestPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.write(f)
+        self.write_to(f)
     }
 }
 
