@@ -205,7 +205,10 @@ impl Run<'_> {
             return self.moved_verdict(evaluation, raced, is_probe, state);
         }
         match is_retried && !self.follows_partition(state) {
-            true => within(self.deadline, self.core.account.refreshed()).await,
+            true => {
+                let refreshed = self.core.account.refreshed_since(raced.started);
+                within(self.deadline, refreshed).await
+            }
             false => {
                 self.core.account.request_refresh();
                 true

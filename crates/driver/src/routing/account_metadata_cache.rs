@@ -4,7 +4,7 @@
 //! global endpoint, and the others if that one does not answer.
 
 use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
@@ -44,16 +44,33 @@ pub(crate) struct AccountMetadataCache {
     wanted: Notify,
     /// An operation waits for it.
     awaited: Notify,
-    /// How many reads have begun and how many of them have ended, with whatever outcome.
     reads: watch::Sender<Reads>,
 }
 
+/// How many reads have begun and how many of them have ended, with whatever outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Reads {
     begun: u64,
     ended: u64,
+    /// When the last one began.
+    begun_at: Option<Instant>,
+    /// When the last one began that the account answered.
+    answered_at: Option<Instant>,
     /// Whether nobody reads any more: the driver is shutting down.
     is_over: bool,
+}
+
+impl Reads {
+    /// Whether the account is known as a read found it that began after a moment. Not at it: which of the two was
+    /// first cannot be told.
+    fn are_answered_since(&self, moment: Instant) -> bool {
+        self.answered_at.is_some_and(|at| at > moment)
+    }
+
+    /// Whether a read is under way that began after a moment.
+    fn are_under_way_since(&self, moment: Instant) -> bool {
+        self.begun > self.ended && self.begun_at.is_some_and(|at| at > moment)
+    }
 }
 
 impl AccountMetadataCache {
@@ -105,9 +122,20 @@ impl AccountMetadataCache {
         self.wanted.notify_one();
     }
 
-    /// Waits for a read that begins after this call: at once, if the allowance has one left for those who wait.
-    pub(crate) async fn refreshed(&self) {
+    /// Waits for the news of an attempt that was refused because the account is not as it was known when it started.
+    ///
+    /// A read that began after that has them, or they are younger, and then the next attempt is refused as well and
+    /// starts after that read. Else this waits for a read that begins after this call: at once, if the allowance has
+    /// one left for those who wait.
+    pub(crate) async fn refreshed_since(&self, attempt_started: Instant) {
         let mut reads = self.reads.subscribe();
+        let before = *reads.borrow();
+        if before.are_under_way_since(attempt_started) {
+            let _ = reads.wait_for(|reads| reads.ended >= before.begun || reads.is_over).await;
+        }
+        if reads.borrow().are_answered_since(attempt_started) {
+            return;
+        }
         let begun = reads.borrow().begun;
         self.awaited.notify_one();
         let _ = reads.wait_for(|reads| reads.ended > begun || reads.is_over).await;
@@ -120,17 +148,28 @@ impl AccountMetadataCache {
         for asked in [&self.wanted, &self.awaited] {
             std::pin::pin!(asked.notified()).as_mut().enable();
         }
-        self.reads.send_modify(|reads| reads.begun += 1);
+        let begun_at = Clock::now();
+        self.reads.send_modify(|reads| {
+            reads.begun += 1;
+            reads.begun_at = Some(begun_at);
+        });
+        let mut is_answered = false;
         for endpoint in self.endpoints_to_ask() {
             match self.read_at(&endpoint).await {
                 Some(properties) => {
                     self.take_in(&properties);
+                    is_answered = true;
                     break;
                 }
                 None => tracing::debug!(%endpoint, "the account could not be read here"),
             }
         }
-        self.reads.send_modify(|reads| reads.ended += 1);
+        self.reads.send_modify(|reads| {
+            reads.ended += 1;
+            if is_answered {
+                reads.answered_at = Some(begun_at);
+            }
+        });
     }
 
     fn take_in(&self, properties: &AccountProperties) {

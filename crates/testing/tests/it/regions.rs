@@ -7,7 +7,7 @@ use sidereal_driver::diagnostics::{Decision, ExecutionContext};
 use sidereal_driver::options::{ClientMethodOptions, CosmosClientOptions, RequestOptions};
 use sidereal_driver::system::Clock;
 use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
-use sidereal_emulator::{FaultEffect, Operation, WriteRegionChange};
+use sidereal_emulator::{FaultCondition, FaultEffect, FaultRule, Operation, WriteRegionChange};
 use sidereal_protocol::{RegionName, ResourceType};
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
@@ -179,6 +179,46 @@ async fn a_write_that_meets_a_moved_write_region_has_the_account_read_at_once() 
     assert_eq!(regions(&written), ["West US", "East US"]);
     assert!(started.elapsed() < Duration::from_secs(1), "{:?}", started.elapsed());
     assert_eq!(stack.account_reads(), 2);
+}
+
+/// A write is under way while the write region moves, another is refused and the account read, which takes some time.
+/// The first one is refused after 300 ms. Says when it was written in the new region.
+async fn written_after_a_read_for_another(read_takes: Duration) -> Duration {
+    let stack = Stack::preferring("West US").await;
+    stack.execute(&upsert("0")).await.unwrap();
+    let delay = FaultEffect::DelayBefore { wait: Duration::from_millis(300) };
+    stack.inject("West US", Operation::Upsert, delay, Some(1));
+    let started = Instant::now();
+    let under_way = async { (stack.execute(&upsert("1")).await, started.elapsed()) };
+    let refused_before = async {
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        let (account, east) = (stack.account.account(), RegionName::from("East US"));
+        account.change_write_region(&east, WriteRegionChange::Forced).unwrap();
+        let delay = FaultEffect::DelayBefore { wait: read_takes };
+        let resource = Some(ResourceType::DatabaseAccount);
+        let condition = FaultCondition { resource, ..FaultCondition::default() };
+        account.add_fault(FaultRule { condition, ..FaultRule::new(delay) }).unwrap();
+        stack.execute(&upsert("2")).await
+    };
+    let ((under_way, took), refused_before) = tokio::join!(under_way, refused_before);
+    for written in [under_way, refused_before] {
+        assert_eq!(regions(&written), ["West US", "East US"]);
+    }
+    assert_eq!(stack.account_reads(), 2, "one for both, after the first of all");
+    took
+}
+
+/// The write waited for seconds, until the account could be read once more, although it had been read since.
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_is_satisfied_with_a_read_that_began_after_it_started() {
+    let took = written_after_a_read_for_another(Duration::ZERO).await;
+    assert!(took < Duration::from_secs(1), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_write_waits_for_a_read_under_way_that_began_after_it_started() {
+    let took = written_after_a_read_for_another(Duration::from_secs(1)).await;
+    assert!(took < Duration::from_secs(2), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
