@@ -50,13 +50,21 @@ pub struct CosmosDBProviderConfig {
 }
 
 /// The account that a provider stores in.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) enum Account {
     /// One to connect to.
     At(String, CosmosCredential),
     /// One that the application is connected to.
     Connected(CosmosClient),
+    /// One within the process, started by the first provider that needs it.
+    #[cfg(feature = "emulator")]
+    Embedded(EmbeddedAccount),
 }
+
+/// An account within the process, for as long as a provider or a configuration has it.
+#[cfg(feature = "emulator")]
+pub(crate) type EmbeddedAccount =
+    std::sync::Arc<tokio::sync::OnceCell<sidereal_emulator::Emulator>>;
 
 impl CosmosDBProviderConfig {
     /// The account at an endpoint, with any credential that the client takes.
@@ -130,6 +138,26 @@ impl CosmosDBProviderConfig {
         Self::new(EMULATOR_ENDPOINT, key)
     }
 
+    /// An account within the process, which keeps everything in memory: for tests and demonstrations.
+    ///
+    /// It starts with the first provider and ends with the last one and the last copy of the configuration. Copies
+    /// share it, so that two providers of one are two processes on one account.
+    ///
+    /// ```
+    /// use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), sidereal_duroxide::ProviderSetupError> {
+    /// let store = CosmosDBProvider::new(CosmosDBProviderConfig::embedded()).await?;
+    /// # store.shutdown().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "emulator")]
+    pub fn embedded() -> Self {
+        Self::of(Account::Embedded(EmbeddedAccount::default()))
+    }
+
     /// The same with another database.
     pub fn with_database(mut self, database: impl Into<String>) -> Self {
         self.database = database.into();
@@ -149,11 +177,37 @@ impl CosmosDBProviderConfig {
     }
 }
 
+impl Account {
+    /// Connects to the account; one within the process is started before.
+    pub(crate) async fn connect(&self) -> Result<CosmosClient, ProviderSetupError> {
+        match self {
+            Self::Connected(client) => Ok(client.clone()),
+            Self::At(endpoint, credential) => {
+                Ok(CosmosClient::new(endpoint, credential.clone(), None)?)
+            }
+            #[cfg(feature = "emulator")]
+            Self::Embedded(account) => {
+                let started = account.get_or_try_init(|| async {
+                    sidereal_emulator::Emulator::builder().start().await.map_err(|error| {
+                        let sentence = format!("the account within the process: {error}");
+                        ProviderSetupError::configuration(sentence)
+                    })
+                });
+                let emulator = started.await?;
+                let key = emulator.key().clone();
+                Ok(CosmosClient::new(emulator.http_endpoint(), key, None)?)
+            }
+        }
+    }
+}
+
 impl fmt::Debug for CosmosDBProviderConfig {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let endpoint = match &self.account {
             Account::At(endpoint, _) => endpoint.as_str(),
             Account::Connected(_) => "connected",
+            #[cfg(feature = "emulator")]
+            Account::Embedded(_) => "embedded",
         };
         formatter
             .debug_struct("CosmosDBProviderConfig")

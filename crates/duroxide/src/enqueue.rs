@@ -79,9 +79,8 @@ impl Core {
         }
         let (create, mut was_sent) = ([Write::create(&worker.id, worker)], false);
         loop {
-            let failure = match self.store.write(instance, &create, until).await {
-                Ok(_) => return Ok(true),
-                Err(failure) => failure,
+            let Err(failure) = self.store.write(instance, &create, until).await else {
+                return Ok(true);
             };
             match failure.cause {
                 Cause::Conflict if !was_sent => return Ok(false),

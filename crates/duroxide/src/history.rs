@@ -47,7 +47,7 @@ impl Core {
             let id = row["id"].as_str().unwrap_or_default().to_owned();
             match serde_json::from_value::<HistoryDocument>(row) {
                 Ok(document) if instance.has_committed(document.staged_turn) => {
-                    documents.push(document)
+                    documents.push(document);
                 }
                 Ok(_) => {}
                 Err(error) => return Ok(Err(format!("the event {id} cannot be read: {error}"))),

@@ -1,4 +1,4 @@
-//! Durable orchestrations on Azure Cosmos DB: a storage provider for [duroxide](duroxide).
+//! Durable orchestrations on Azure Cosmos DB: a storage provider for [duroxide].
 //!
 //! [`CosmosDBProvider`] stores instances, histories and queues in one container, on the client and driver of
 //! Sidereal: partition failover, sessions and diagnostics come with them. A turn of any size is committed whole or

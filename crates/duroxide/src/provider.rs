@@ -13,7 +13,6 @@ use duroxide::providers::{
 };
 use duroxide::{Event, SystemStats};
 use serde_json::json;
-use sidereal::CosmosClient;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -42,6 +41,8 @@ use crate::{CosmosDBProviderConfig, ProviderSetupError, infrastructure};
 #[derive(Debug)]
 pub struct CosmosDBProvider {
     core: Arc<Core>,
+    /// One within the process lives as long as its providers.
+    _account: Account,
 }
 
 impl CosmosDBProvider {
@@ -51,12 +52,7 @@ impl CosmosDBProvider {
     ///
     /// The account cannot be reached, or the container is another application's.
     pub async fn new(config: CosmosDBProviderConfig) -> Result<Self, ProviderSetupError> {
-        let client = match &config.account {
-            Account::Connected(client) => client.clone(),
-            Account::At(endpoint, credential) => {
-                CosmosClient::new(endpoint, credential.clone(), None)?
-            }
-        };
+        let client = config.account.connect().await?;
         let container =
             infrastructure::prepare(&client, &config.database, &config.container).await?;
         let core = Arc::new(Core {
@@ -75,7 +71,7 @@ impl CosmosDBProvider {
             age: config.reconciler_age_threshold,
         };
         core.spawn(Arc::clone(&core).reconcile(settings));
-        Ok(Self { core })
+        Ok(Self { core, _account: config.account })
     }
 
     /// Ends the tasks of the provider, and waits for them. What is undelivered is delivered by the next provider.

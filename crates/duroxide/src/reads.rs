@@ -49,7 +49,7 @@ impl Core {
         let Some(mut document) = document else { return Ok(None) };
         if document.staged.is_some() {
             let there = self.read_instance(instance).await.map_err(tell)?;
-            document = document.as_of(there.map_or(0, |there| there.turn));
+            document = document.committed_by(there.map_or(0, |there| there.turn));
         }
         Ok(document.current().and_then(|change| change.value.clone()))
     }
@@ -67,11 +67,12 @@ impl Core {
             true => self.read_instance(instance).await.map_err(tell)?.map_or(0, |it| it.turn),
             false => 0,
         };
-        let values =
-            documents.into_iter().map(|document| document.as_of(turn)).filter_map(|document| {
+        let values = documents.into_iter().map(|document| document.committed_by(turn)).filter_map(
+            |document| {
                 let value = document.current()?.value.clone()?;
                 Some((document.key, value))
-            });
+            },
+        );
         Ok(values.collect())
     }
 

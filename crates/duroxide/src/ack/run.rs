@@ -226,7 +226,7 @@ impl Core {
         let remove = |row: Value| match row["type"].as_str() {
             Some(kinds::KEY_VALUE) => {
                 let document: KeyValueDocument = self.store.readable(row)?;
-                let document = document.as_of(committed);
+                let document = document.committed_by(committed);
                 Some(match document.is_empty() {
                     true => Write::delete(&document.id, None),
                     false => Write::upsert(&document.id, &document),
@@ -345,7 +345,7 @@ impl Core {
             match row["type"].as_str() {
                 Some(kinds::KEY_VALUE) => {
                     let document = self.store.readable::<KeyValueDocument>(row);
-                    key_values.extend(document.map(|it| it.as_of(instance.turn)));
+                    key_values.extend(document.map(|it| it.committed_by(instance.turn)));
                 }
                 _ => messages.extend(self.store.readable::<MessageDocument>(row)),
             }

@@ -61,7 +61,7 @@ impl KeyValueDocument {
     }
 
     /// The document as of the last committed turn.
-    pub(crate) fn as_of(mut self, committed_turn: u64) -> Self {
+    pub(crate) fn committed_by(mut self, committed_turn: u64) -> Self {
         if let Some(staged) = self.staged.take()
             && staged.turn <= committed_turn
         {

@@ -320,7 +320,7 @@ impl Core {
         let (events, keys): (Vec<Value>, Vec<Value>) =
             rows.into_iter().partition(|row| row["type"] == kinds::HISTORY);
         let history = self.decode_history(instance, events).await?;
-        let committed = |document: KeyValueDocument| document.as_of(instance.turn);
+        let committed = |document: KeyValueDocument| document.committed_by(instance.turn);
         let key_values =
             keys.into_iter().filter_map(|row| self.store.readable(row)).map(committed).collect();
         Ok(Read { history, key_values })

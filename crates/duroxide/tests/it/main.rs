@@ -4,3 +4,5 @@
 
 mod crashes;
 mod dispatcher;
+#[cfg(feature = "emulator")]
+mod embedded;
