@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use crate::core::Core;
-use crate::documents::{PartDocument, TombstoneDocument, WorkerDocument};
+use crate::documents::{PartDocument, Payload, TombstoneDocument, WorkerDocument};
 use crate::failure::{Cause, Failure};
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
@@ -185,7 +185,7 @@ impl Core {
         }
         self.items.remove(token);
         self.touch_session(item.session_id.as_deref()).await;
-        self.remove_parts(&item);
+        self.remove_parts(instance, &item.id, &item.work_item);
         self.enqueued.notify_waiters();
         Ok(())
     }
@@ -232,17 +232,17 @@ impl Core {
         }
     }
 
-    /// The parts of a finished activity's payload. Best effort: they are seen by nobody.
-    fn remove_parts(self: &Arc<Self>, item: &WorkerDocument) {
-        let part = |number| Write::delete(&ids::payload_part(&item.id, number), None);
-        let parts: Vec<Write> = (0..item.work_item.parts()).map(part).collect();
+    /// The parts of a payload whose document is gone. Best effort: they are seen by nobody.
+    pub(crate) fn remove_parts(self: &Arc<Self>, instance: &str, owner: &str, payload: &Payload) {
+        let part = |number| Write::delete(&ids::payload_part(owner, number), None);
+        let parts: Vec<Write> = (0..payload.parts()).map(part).collect();
         if parts.is_empty() {
             return;
         }
-        let (core, instance) = (Arc::clone(self), item.instance_id.clone());
+        let (core, instance) = (Arc::clone(self), instance.to_owned());
         self.spawn(async move {
             if let Err(failure) = core.remove_all(&instance, parts).await {
-                tracing::debug!(instance, error = %failure.error(), "parts of an activity stay");
+                tracing::debug!(instance, error = %failure.error(), "parts of a payload stay");
             }
         });
     }

@@ -31,6 +31,9 @@ const LOCKED: &str =
 /// What a turn that was not committed has left: documents that nobody sees.
 const STAGED: &str = "SELECT * FROM c WHERE c.stagedTurn = @turn OR c.staged.turn = @turn";
 
+/// How long a commit waits after an attempt that may have been written, and was not.
+const FOLLOW_UP_PAUSE: Duration = Duration::from_millis(50);
+
 /// What a turn did.
 #[derive(Debug)]
 pub(crate) struct Outcome {
@@ -84,6 +87,9 @@ impl Core {
         })?;
         self.commit(token, &mut held, &plan).await?;
         self.turns.remove(token);
+        for message in &held.messages {
+            self.remove_parts(&instance, &message.id, &message.work_item);
+        }
         self.deliver_all(plan.intents).await;
         self.enqueued.notify_waiters();
         Ok(())
@@ -118,6 +124,7 @@ impl Core {
     ) -> Result<(), ProviderError> {
         let partition = instance.instance_id.clone();
         let give_up = self.store.now().saturating_add(PATIENCE_MS);
+        let mut may_be_written = false;
         loop {
             instance.etag.clone_from(&held.instance.etag);
             let batch: Vec<Write> =
@@ -134,22 +141,25 @@ impl Core {
                 }
                 Err(failure) => failure,
             };
+            may_be_written |= failure.cause == Cause::Ambiguous;
+            if may_be_written && failure.cause != Cause::Refused {
+                // Nothing has changed, so another document is in the way, or one is missing.
+                let is_refused = matches!(failure.cause, Cause::Conflict | Cause::NotFound);
+                match self.find_commit(token, held, &instance, is_commit).await? {
+                    true => return Ok(()),
+                    // The condition of the etag lets only one of the two be written.
+                    false if !is_refused && self.store.now() < give_up => {
+                        tokio::time::sleep(FOLLOW_UP_PAUSE).await;
+                        continue;
+                    }
+                    false => {}
+                }
+            }
             match failure.cause {
                 Cause::Transient if self.store.now() < give_up => {
                     self.keep_lock(token, held).await?;
                 }
-                Cause::Ambiguous => match self.find_commit(token, &instance, is_commit).await {
-                    Ok(Some(there)) => {
-                        held.instance = there;
-                        return Ok(());
-                    }
-                    Ok(None) => return Err(lost(ACK, &partition)),
-                    Err(failure) => {
-                        held.is_dead = true;
-                        return Err(failure.tell(ACK, &partition));
-                    }
-                },
-                Cause::Transient => {
+                Cause::Transient | Cause::Ambiguous => {
                     held.is_dead = true;
                     return Err(failure.tell(ACK, &partition));
                 }
@@ -165,14 +175,21 @@ impl Core {
         }
     }
 
-    /// After an answer that was lost: whether a batch was written all the same. None if the lock is another's.
+    /// After an answer that was lost: whether a batch was written all the same. An error if the lock is gone.
     async fn find_commit(
         &self,
         token: &str,
+        held: &mut HeldTurn,
         wanted: &InstanceDocument,
         is_commit: bool,
-    ) -> Result<Option<InstanceDocument>, Failure> {
-        let Some(there) = self.read_instance(&wanted.instance_id).await? else { return Ok(None) };
+    ) -> Result<bool, ProviderError> {
+        let there = match self.read_instance(&wanted.instance_id).await {
+            Ok(there) => there.ok_or_else(|| lost(ACK, &wanted.instance_id))?,
+            Err(failure) => {
+                held.is_dead = true;
+                return Err(failure.tell(ACK, &wanted.instance_id));
+            }
+        };
         let is_written = match is_commit {
             true => there.recent_acks.iter().any(|ack| ack == token),
             false => {
@@ -181,7 +198,14 @@ impl Core {
                         == (wanted.staging_turn, wanted.staged_batches)
             }
         };
-        Ok(is_written.then_some(there))
+        if is_written {
+            held.instance = there;
+            return Ok(true);
+        }
+        match there.etag == wanted.etag && there.is_locked(self.store.now()) {
+            true => Ok(false),
+            false => Err(lost(ACK, &wanted.instance_id)),
+        }
     }
 
     /// Extends the lock of a commit that has to wait.

@@ -4,7 +4,7 @@ use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResu
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::documents::{ExecutionDocument, kinds};
+use crate::documents::{ExecutionDocument, Payload, kinds};
 use crate::failure::Failure;
 use crate::ids;
 use crate::store::Scope;
@@ -26,7 +26,8 @@ impl Core {
         let there = self.expect_instance(ONE, instance).await?;
         let executions = self.executions(ONE, instance).await?;
         let mut result = PruneResult { instances_processed: 1, ..PruneResult::default() };
-        for execution in prunable(&executions, there.current_execution_id, options) {
+        let prunable = prunable(&executions, there.current_execution_id, options);
+        for execution in executions.iter().filter(|it| prunable.contains(&it.execution_id)) {
             let removed = self.remove_execution(instance, execution).await;
             result.events_deleted += removed.map_err(|failure| failure.tell(ONE, instance))?;
             result.executions_deleted += 1;
@@ -35,11 +36,14 @@ impl Core {
     }
 
     /// Removes an execution, its document last: what was interrupted is found again.
-    async fn remove_execution(&self, instance: &str, execution: u64) -> Result<u64, Failure> {
-        let rows: Vec<Value> = self
-            .store
-            .values(Scope::Partition(instance), EVENTS, &[("@execution", json!(execution))])
-            .await?;
+    async fn remove_execution(
+        &self,
+        instance: &str,
+        execution: &ExecutionDocument,
+    ) -> Result<u64, Failure> {
+        let id = json!(execution.execution_id);
+        let rows: Vec<Value> =
+            self.store.values(Scope::Partition(instance), EVENTS, &[("@execution", id)]).await?;
         let (mut writes, mut events) = (Vec::new(), 0);
         for row in rows {
             let Some(id) = row["id"].as_str() else { continue };
@@ -49,8 +53,11 @@ impl Core {
             writes.push(Write::delete(id, None));
             events += u64::from(row["type"] == kinds::HISTORY);
         }
+        let parts = execution.output.as_ref().map_or(0, Payload::parts);
+        let part = |number| Write::delete(&ids::payload_part(&execution.id, number), None);
+        writes.extend((0..parts).map(part));
         self.remove_all(instance, writes).await?;
-        let document = Write::delete(&ids::execution(instance, execution), None);
+        let document = Write::delete(&execution.id, None);
         self.remove_all(instance, vec![document]).await?;
         Ok(events)
     }

@@ -2,22 +2,14 @@
 //! answer lost, once or until the driver gives up, the process gone before or after it. Afterwards nothing is lost,
 //! nothing happened twice, nothing is stuck, and the history has no gap.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin};
 use serde_json::Value;
-use sidereal::driver::CosmosDriverRuntime;
-use sidereal::driver::transport::HttpClientFactory;
-use sidereal::options::CosmosEnvironmentOptions;
-use sidereal::prelude::*;
-use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
-use sidereal_testing::in_process::{
-    InProcessAccount, InterruptingFactory, Interruption, NetworkFaults,
-};
+use sidereal_duroxide::CosmosDBProvider;
+use sidereal_testing::in_process::Interruption;
 
 use crate::dispatcher::{CHILD, PARENT, raise, start, work};
+use crate::world::World;
 
 /// More than the driver tries.
 const ALL: usize = 40;
@@ -31,66 +23,7 @@ const INTERRUPTIONS: [Interruption; 6] = [
     Interruption::StopAfter,
 ];
 
-/// An account whose requests can be interrupted.
-struct World {
-    account: InProcessAccount,
-    network: InterruptingFactory,
-}
-
 impl World {
-    fn new() -> Self {
-        let account = InProcessAccount::with_regions(&["West US"], 1, NetworkFaults::NONE);
-        let network = InterruptingFactory::before(account.factory());
-        Self { account, network }
-    }
-
-    fn client(&self) -> CosmosClient {
-        let runtime = CosmosDriverRuntime::builder()
-            .environment(CosmosEnvironmentOptions::default())
-            .http_client_factory(Arc::new(self.network.clone()) as Arc<dyn HttpClientFactory>)
-            .clock(self.account.driver_clock())
-            .build()
-            .unwrap();
-        CosmosClient::builder(self.account.endpoint().as_str(), self.account.credential())
-            .runtime(runtime)
-            .build()
-            .unwrap()
-    }
-
-    /// A process of its own: its connections, its session, what it remembers of locks.
-    async fn provider(&self) -> CosmosDBProvider {
-        let config = CosmosDBProviderConfig::with_client(self.client());
-        CosmosDBProvider::new(config.with_clock(self.account.driver_clock())).await.unwrap()
-    }
-
-    /// Runs something that is interrupted at a request; a process that stops is gone. Says how many requests
-    /// there were.
-    async fn interrupt(
-        &self,
-        at: usize,
-        interruption: Interruption,
-        run: impl AsyncFnOnce(&CosmosDBProvider),
-    ) -> usize {
-        let provider = self.provider().await;
-        self.network.arm(at, interruption);
-        tokio::select! {
-            () = run(&provider) => {}
-            () = self.network.stopped() => {}
-        }
-        let seen = self.network.disarm();
-        // What it holds is held until it expires.
-        drop(provider);
-        tokio::time::sleep(Duration::from_secs(10)).await;
-        seen
-    }
-
-    async fn count(&self, kind: &str) -> usize {
-        let container = self.client().database("duroxide").container("duroxide");
-        let query = container.query("SELECT VALUE c.id FROM c WHERE c.type = @kind");
-        let found = query.with_parameter("@kind", kind).items::<String>().collect().await;
-        found.unwrap().len()
-    }
-
     /// Everything has happened once.
     async fn check(&self, activities: usize, what: &str) {
         let provider = self.provider().await;
@@ -204,8 +137,7 @@ async fn a_deletion_survives_an_interruption_at_every_request() {
         whole(&world.provider().await, 1).await;
         world.interrupt(at, interruption, delete).await;
         world.provider().await.delete_instances_atomic(&ids, true).await.unwrap();
-        let container = world.client().database("duroxide").container("duroxide");
-        let query = container.query("SELECT c.id, c.type FROM c WHERE c.type != 'schema'");
+        let query = world.container().query("SELECT c.id, c.type FROM c WHERE c.type != 'schema'");
         let left: Vec<Value> = query.items().collect().await.unwrap();
         assert_eq!(left, [Value::Null; 0], "{interruption:?} at request {at} of {requests}");
     }

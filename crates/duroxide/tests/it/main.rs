@@ -6,3 +6,7 @@ mod crashes;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod requests;
+mod turns;
+mod weaknesses;
+mod world;
