@@ -55,8 +55,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("patched: {} for {}", order.status, order.total);
 
     orders.delete_item("contoso", "4711", None).await?;
-    let error = orders.read_item("contoso", "4711", None).await.unwrap_err();
-    println!("deleted: {:?}", error.kind());
+    if let Err(error) = orders.read_item("contoso", "4711", None).await {
+        println!("deleted: {:?}", error.kind());
+    }
 
     account.close().await?;
     Ok(())

@@ -108,6 +108,19 @@ impl Response<Item> {
 
     /// The item. `serde_json::Value` takes any, `Box<serde_json::value::RawValue>` leaves it as it came.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Order {
+    ///     total: u32,
+    /// }
+    ///
+    /// let order: Order = orders.read_item("contoso", "4711", None).await?.into_model()?;
+    /// println!("{}", order.total);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The item is of another shape, or the response has none: writes bring it back only with
@@ -117,6 +130,20 @@ impl Response<Item> {
     }
 
     /// The item, of a type that may borrow its text from the response.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// #[derive(serde::Deserialize)]
+    /// struct Order<'a> {
+    ///     customer: &'a str,
+    /// }
+    ///
+    /// let response = orders.read_item("contoso", "4711", None).await?;
+    /// let order: Order<'_> = response.model()?;
+    /// println!("{}", order.customer);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -128,6 +155,14 @@ impl Response<Item> {
 
 impl<P: DeserializeOwned> Response<P> {
     /// The properties of the resource.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let properties = orders.read(None).await?.into_properties()?;
+    /// println!("{}", properties.id);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

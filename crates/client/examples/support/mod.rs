@@ -34,6 +34,7 @@ impl Account {
     }
 
     /// A container of the example's database, partitioned by one property.
+    #[allow(dead_code, reason = "not every example needs one")]
     pub(crate) async fn container(&self, id: &str, key: &str) -> sidereal::Result<ContainerClient> {
         let properties = ContainerProperties::new(id, PartitionKeyDefinition::new([key])?);
         self.database.create_container(properties, None).await?;

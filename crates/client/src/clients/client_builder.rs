@@ -66,6 +66,15 @@ impl CosmosClientBuilder {
 
     /// Trusts the certificates of a PEM text beside the platform's roots.
     ///
+    /// ```no_run
+    /// # async fn example(key: sidereal::CosmosCredential) -> sidereal::Result<()> {
+    /// let pem = std::fs::read("our-root.pem").unwrap_or_default();
+    /// let builder = sidereal::CosmosClient::builder("https://cosmos.example/", key);
+    /// let client = builder.trust_pem(&pem)?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The text holds no certificate, or one that cannot be read.
@@ -76,6 +85,14 @@ impl CosmosClientBuilder {
 
     /// Trusts the certificates of a PEM file beside the platform's roots.
     ///
+    /// ```no_run
+    /// # async fn example(key: sidereal::CosmosCredential) -> sidereal::Result<()> {
+    /// let builder = sidereal::CosmosClient::builder("https://cosmos.example/", key);
+    /// let client = builder.trust_pem_file("our-root.pem")?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The file cannot be read, or as [`trust_pem`](Self::trust_pem).
@@ -84,6 +101,15 @@ impl CosmosClientBuilder {
     }
 
     /// Trusts the certificates of a PEM text, for addresses of this machine alone.
+    ///
+    /// ```no_run
+    /// # async fn example(key: sidereal::CosmosCredential) -> sidereal::Result<()> {
+    /// let pem = std::fs::read("certificate.pem").unwrap_or_default();
+    /// let builder = sidereal::CosmosClient::builder("https://localhost:8081/", key);
+    /// let client = builder.trust_pem_on_loopback(&pem)?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -59,6 +59,14 @@ impl ContainerClient {
 
     /// Reads what the container is: how it is partitioned and indexed, how long items live.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let properties = orders.read(None).await?.into_properties()?;
+    /// println!("partitioned by {}", properties.partition_key);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
@@ -71,6 +79,17 @@ impl ContainerClient {
     }
 
     /// Replaces what can be changed of a container: its indexing policy, how long items live.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::models::TimeToLive;
+    ///
+    /// let mut properties = orders.read(None).await?.into_properties()?;
+    /// properties.default_ttl = Some(TimeToLive::Seconds(24 * 3600));
+    /// orders.replace(properties, None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -86,6 +105,13 @@ impl ContainerClient {
 
     /// Deletes the container with all that is in it.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// orders.delete(None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
@@ -99,6 +125,13 @@ impl ContainerClient {
 
     /// Reads the container's own throughput; none if it shares its database's.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// println!("{:?}", orders.read_throughput(None).await?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no such container, or its throughput cannot be read.
@@ -111,6 +144,15 @@ impl ContainerClient {
     }
 
     /// Changes the container's own throughput, also between manual and autoscale.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// orders.replace_throughput(ThroughputProperties::autoscale(4000, None), None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -133,6 +175,17 @@ impl ContainerClient {
 
     /// The parts of the container that can be read apart from each other: one for each partition range now.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// // One reader for each part.
+    /// for range in orders.read_feed_ranges().await? {
+    ///     let part = orders.query("SELECT * FROM c").with_feed_range(range);
+    ///     println!("{}", part.items::<serde_json::Value>().collect().await?.len());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The container cannot be read.
@@ -142,6 +195,17 @@ impl ContainerClient {
     }
 
     /// A query over the container's items, to be given parameters and run.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let open = orders.query("SELECT * FROM c WHERE c.status = @status");
+    /// let mut open = open.with_parameter("@status", "open").items::<serde_json::Value>();
+    /// while let Some(order) = open.next().await {
+    ///     println!("{}", order?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn query(&self, text: impl Into<String>) -> Query {
         Query::new(self.clone(), text.into())
     }

@@ -50,6 +50,14 @@ impl CosmosClient {
 
     /// A client with more to say than endpoint, credential and options: a runtime shared with other clients,
     /// roots to trust.
+    ///
+    /// ```no_run
+    /// # async fn example(key: sidereal::CosmosCredential) -> sidereal::Result<()> {
+    /// let builder = sidereal::CosmosClient::builder("https://contoso.documents.azure.com/", key);
+    /// let client = builder.trust_pem_file("our-root.pem")?.build()?;
+    /// # Ok(())
+    /// # }
+    /// ```
     pub fn builder(
         endpoint: impl AsRef<str>,
         credential: impl Into<CosmosCredential>,
@@ -84,6 +92,13 @@ impl CosmosClient {
     /// The client of the account that the environment names: `AZURE_COSMOS_CONNECTION_STRING`, or
     /// `AZURE_COSMOS_ENDPOINT` with `AZURE_COSMOS_KEY`.
     ///
+    /// ```no_run
+    /// # async fn example() -> sidereal::Result<()> {
+    /// let client = sidereal::CosmosClient::from_env(None)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// A variable is missing or cannot be used, or as [`new`](Self::new).
@@ -96,6 +111,14 @@ impl CosmosClient {
     ///
     /// The emulator's certificate is trusted for addresses of this machine, by this client alone. It is read
     /// from the file that `SIDEREAL_EMULATOR_CERTIFICATE` names, else from where the command keeps it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> sidereal::Result<()> {
+    /// let client = sidereal::CosmosClient::emulator()?;
+    /// client.create_database_if_not_exists("store", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -115,12 +138,28 @@ impl CosmosClient {
     }
 
     /// The client of a database of this account.
+    ///
+    /// ```no_run
+    /// # async fn example(client: sidereal::CosmosClient) -> sidereal::Result<()> {
+    /// let store = client.database("store");
+    /// assert_eq!(store.id(), "store");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn database(&self, id: &str) -> DatabaseClient {
         DatabaseClient::new(Arc::clone(&self.driver), id)
     }
 
     /// Reads what the account is: its regions, its consistency.
+    ///
+    /// ```no_run
+    /// # async fn example(client: sidereal::CosmosClient) -> sidereal::Result<()> {
+    /// let account = client.read_account().await?.into_properties()?;
+    /// println!("writes go to {:?}", account.write_region());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -132,6 +171,14 @@ impl CosmosClient {
     }
 
     /// Creates a database; there must be none of its id.
+    ///
+    /// ```no_run
+    /// # async fn example(client: sidereal::CosmosClient) -> sidereal::Result<()> {
+    /// let database = client.create_database("store", None).await?.into_properties()?;
+    /// println!("{}", database.id);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -152,6 +199,14 @@ impl CosmosClient {
     }
 
     /// Creates a database unless there is one of its id, which stays as it is.
+    ///
+    /// ```no_run
+    /// # async fn example(client: sidereal::CosmosClient) -> sidereal::Result<()> {
+    /// let response = client.create_database_if_not_exists("store", None).await?;
+    /// println!("created now: {}", response.status().code() == 201);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

@@ -41,6 +41,14 @@ impl DatabaseClient {
     }
 
     /// The client of a container of this database.
+    ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// let orders = store.container("orders");
+    /// assert_eq!(orders.id(), "orders");
+    /// # Ok(())
+    /// # }
+    /// ```
     #[must_use]
     pub fn container(&self, id: &str) -> ContainerClient {
         ContainerClient::new(Arc::clone(&self.driver), &self.id, id)
@@ -56,6 +64,13 @@ impl DatabaseClient {
 
     /// Reads the database.
     ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// println!("{:?}", store.read(None).await?.into_properties()?);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is none ([`ErrorKind::NotFound`]).
@@ -68,6 +83,13 @@ impl DatabaseClient {
     }
 
     /// Deletes the database with all that is in it.
+    ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// store.delete(None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -115,6 +137,17 @@ impl DatabaseClient {
 
     /// Creates a container unless there is one of its id, which stays as it is.
     ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// let by_customer = PartitionKeyDefinition::new(["/customer"])?;
+    /// let orders = ContainerProperties::new("orders", by_customer);
+    /// store.create_container_if_not_exists(orders, None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// The container can neither be read nor created, or the one that is there is partitioned by other paths.
@@ -144,6 +177,16 @@ impl DatabaseClient {
 
     /// Reads the throughput that the database's containers share; none if they have their own.
     ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// match store.read_throughput(None).await? {
+    ///     Some(shared) => println!("{shared:?}"),
+    ///     None => println!("each container has its own"),
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is no such database, or its throughput cannot be read.
@@ -159,6 +202,15 @@ impl DatabaseClient {
     }
 
     /// Changes the throughput that the database's containers share.
+    ///
+    /// ```no_run
+    /// # async fn example(store: sidereal::DatabaseClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// store.replace_throughput(ThroughputProperties::manual(1000), None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///

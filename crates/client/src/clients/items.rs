@@ -50,6 +50,15 @@ impl ContainerClient {
 
     /// Creates an item; there must be none of its id in its partition key.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let order = serde_json::json!({"id": "4711", "customer": "contoso", "total": 120});
+    /// let created = orders.create_item("contoso", &order, None).await?;
+    /// println!("{} RU", created.request_charge());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is one ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), or the item is none that the
@@ -68,6 +77,15 @@ impl ContainerClient {
     }
 
     /// Creates an item, or replaces the one of its id.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let order = serde_json::json!({"id": "4711", "customer": "contoso", "total": 130});
+    /// let response = orders.upsert_item("contoso", &order, None).await?;
+    /// println!("created now: {}", response.status().code() == 201);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -123,6 +141,13 @@ impl ContainerClient {
 
     /// Deletes an item.
     ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// orders.delete_item("contoso", "4711", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     ///
     /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
@@ -139,6 +164,16 @@ impl ContainerClient {
     }
 
     /// Changes parts of an item, all or none of them.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// let patch = Patch::new().set("/status", "shipped");
+    /// orders.patch_item("contoso", "4711", patch, None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
@@ -159,6 +194,18 @@ impl ContainerClient {
     }
 
     /// Executes the operations of a batch, all or none of them.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// let batch = TransactionalBatch::new("contoso").delete_item("1", None).delete_item("2", None);
+    /// if let Err(error) = orders.execute_batch(batch, None).await {
+    ///     println!("{:?}", error.batch_failure());
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     ///
