@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::core::Core;
 use crate::documents::{IntentDocument, PartDocument, Payload, TOMBSTONE_SECONDS};
@@ -21,6 +21,9 @@ use crate::{PATIENCE_MS, ids};
 /// Intents that wait for longer than an attempt may take.
 const PENDING: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent' AND c.status = 'pending' \
      AND c.createdAt <= @before";
+
+/// How many intents of others are read at once.
+const SCAN_PAGE: u32 = 100;
 
 /// The most intents that this process remembers as undelivered; a scan finds the others.
 const MAX_REMEMBERED: usize = 10_000;
@@ -158,12 +161,19 @@ impl Core {
     /// Looks for intents that nobody has delivered.
     pub(crate) async fn scan(self: &Arc<Self>, age: Duration) {
         let before = self.store.now().saturating_sub(millis(age));
-        let found: Result<Vec<IntentDocument>, Failure> =
-            self.store.documents(Scope::Everything, PENDING, &[("@before", json!(before))]).await;
-        match found {
-            Ok(intents) => self.redeliver(intents).await,
-            Err(failure) => {
-                tracing::warn!(error = %failure.error(), "undelivered messages cannot be looked for");
+        let query = self.store.query(Scope::Everything, PENDING, &[("@before", json!(before))]);
+        // Page by page: after a long outage there may be more than fit into memory.
+        let mut pages = query.with_page_size(SCAN_PAGE).pages::<Value>();
+        while let Some(page) = pages.next().await {
+            match page {
+                Ok(page) => {
+                    let rows = page.into_items().into_iter();
+                    self.redeliver(rows.filter_map(|row| self.store.readable(row)).collect()).await;
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "undelivered messages cannot be looked for");
+                    return;
+                }
             }
         }
     }
