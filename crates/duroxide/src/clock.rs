@@ -1,37 +1,173 @@
 //! The time that locks and messages are judged by.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::UNIX_EPOCH;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use sidereal::ItemResponse;
 use sidereal::driver::system::Clock;
+use sidereal_protocol::HttpDate;
+
+use crate::store::millis;
+
+/// A smaller difference from the service's clock is not corrected: its `Date` has a resolution of one second.
+const TOLERATED_SKEW_MS: i64 = 2_000;
+
+/// Time stands still for as long as this instead of stepping back. A machine whose clock was set back by more would
+/// otherwise hold its locks for as long.
+const LONGEST_HOLD_MS: i64 = 60_000;
 
 /// Wall time, ids and the order of what one process enqueues.
 #[derive(Clone, Debug)]
 pub(crate) struct ProviderClock {
     clock: Clock,
-    sequence: Arc<AtomicU64>,
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    sequence: AtomicU64,
+    /// What is added to the machine's time.
+    correction: AtomicI64,
+    /// The latest time that was told: a correction never steps back.
+    latest: AtomicI64,
+    skew: Mutex<Option<Skew>>,
+}
+
+/// By how much the service's clock is ahead of the machine's: at least and at most, in milliseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Skew {
+    least: i64,
+    most: i64,
+}
+
+impl Skew {
+    /// What one response says: its `Date`, a whole second, was read between the sending and the receiving.
+    fn of(sent: i64, received: i64, date: i64) -> Self {
+        Self { least: date - received, most: date + 999 - sent }
+    }
+
+    /// What both say. If they contradict each other, one of the clocks was set: the new one counts.
+    fn and(self, newer: Self) -> Self {
+        let both = Self { least: self.least.max(newer.least), most: self.most.min(newer.most) };
+        if both.least <= both.most { both } else { newer }
+    }
+
+    /// What to add to the machine's time; nothing unless it is certain to be wrong by more than is tolerated.
+    fn correction(self) -> i64 {
+        match (self.least, self.most) {
+            (least, _) if least > TOLERATED_SKEW_MS => least,
+            (_, most) if most < -TOLERATED_SKEW_MS => most,
+            _ => 0,
+        }
+    }
 }
 
 impl ProviderClock {
     pub(crate) fn new(clock: Clock) -> Self {
-        Self { clock, sequence: Arc::default() }
+        Self { clock, shared: Arc::default() }
     }
 
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970, as the service counts them.
     pub(crate) fn now(&self) -> i64 {
-        let since = self.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
-        crate::store::millis(since)
+        // Relaxed: each is a number of its own.
+        let now = self.machine_time() + self.shared.correction.load(Ordering::Relaxed);
+        let latest = self.shared.latest.fetch_max(now, Ordering::Relaxed);
+        if latest - now > LONGEST_HOLD_MS {
+            self.shared.latest.store(now, Ordering::Relaxed);
+            return now;
+        }
+        now.max(latest)
+    }
+
+    /// Milliseconds since 1970, as the machine counts them.
+    pub(crate) fn machine_time(&self) -> i64 {
+        millis_since_epoch(self.clock.wall())
+    }
+
+    /// Takes note of the `Date` of a response to a request that was sent at a machine time.
+    pub(crate) fn observe_response(&self, sent: i64, response: &ItemResponse) {
+        let date = response.headers().text(&http::header::DATE);
+        if let Some(date) = date.and_then(|date| date.parse::<HttpDate>().ok()) {
+            self.observe(sent, date.time());
+        }
+    }
+
+    fn observe(&self, sent: i64, date: SystemTime) {
+        let newer = Skew::of(sent, self.machine_time(), millis_since_epoch(date));
+        let mut known = self.shared.skew.lock().unwrap_or_else(PoisonError::into_inner);
+        let skew = known.map_or(newer, |known| known.and(newer));
+        *known = Some(skew);
+        let before = self.shared.correction.swap(skew.correction(), Ordering::Relaxed);
+        if before == 0 && skew.correction() != 0 {
+            tracing::warn!(
+                milliseconds = skew.correction(),
+                "the machine's clock differs from the service's, by which locks are judged"
+            );
+        }
     }
 
     /// The first of as many numbers as this process enqueues.
     pub(crate) fn next_sequences(&self, count: usize) -> u64 {
         // Relaxed: only the number itself is shared.
-        self.sequence.fetch_add(count as u64, Ordering::Relaxed)
+        self.shared.sequence.fetch_add(count as u64, Ordering::Relaxed)
     }
 
     /// Text that nobody else draws.
     pub(crate) fn new_id(&self) -> String {
         self.clock.new_id().simple().to_string()
+    }
+}
+
+fn millis_since_epoch(time: SystemTime) -> i64 {
+    millis(time.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn seconds(count: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(count)
+    }
+
+    #[test]
+    fn a_clock_within_two_seconds_of_the_service_s_is_left_alone() {
+        for date in [8_001, 9_000, 10_000, 11_000, 12_000] {
+            assert_eq!(Skew::of(10_000, 10_050, date).correction(), 0, "{date}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_certainly_wrong_is_corrected_by_what_is_certain() {
+        assert_eq!(Skew::of(10_000, 10_100, 20_000).correction(), 9_900, "it is slow");
+        assert_eq!(Skew::of(20_000, 20_100, 10_000).correction(), -9_001, "it is fast");
+        assert_eq!(
+            Skew::of(10_000, 25_000, 20_000).correction(),
+            0,
+            "the response took too long to tell"
+        );
+    }
+
+    #[test]
+    fn samples_narrow_what_is_known_until_one_contradicts_them() {
+        let known = Skew::of(10_000, 10_100, 20_000);
+        let narrowed = known.and(Skew::of(10_900, 10_950, 21_000));
+        assert_eq!(narrowed, Skew { least: 10_050, most: 10_999 });
+        let set = Skew::of(50_000, 50_010, 50_000);
+        assert_eq!(narrowed.and(set), set, "the machine's clock was set");
+    }
+
+    #[test]
+    fn time_does_not_step_back_when_a_fast_clock_is_corrected() {
+        let clock = ProviderClock::new(Clock::simulated(1, seconds(100)));
+        let before = clock.now();
+        clock.observe(clock.machine_time(), seconds(50));
+        assert_eq!(clock.now(), before);
+        let slow = ProviderClock::new(Clock::simulated(1, seconds(100)));
+        slow.observe(slow.machine_time(), seconds(160));
+        assert_eq!(slow.now(), 160_000);
     }
 }

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use sidereal::driver::system::Clock;
+use sidereal::models::RegionName;
 use sidereal::{CosmosClient, CosmosCredential};
 
 use crate::ProviderSetupError;
@@ -46,6 +47,9 @@ pub struct CosmosDBProviderConfig {
     pub short_poll: bool,
     /// How long a fetch that waits lets pass between two looks.
     pub poll_interval: Duration,
+    /// The region that the container is moved to; see
+    /// [`with_region_moved_risking_duplicates`](Self::with_region_moved_risking_duplicates).
+    pub(crate) moved_to: Option<RegionName>,
     pub(crate) clock: Clock,
 }
 
@@ -89,6 +93,7 @@ impl CosmosDBProviderConfig {
             reconciler_scan_interval: SCAN_INTERVAL,
             short_poll: false,
             poll_interval: Duration::from_millis(100),
+            moved_to: None,
             clock: Clock::default(),
         }
     }
@@ -167,6 +172,18 @@ impl CosmosDBProviderConfig {
     /// The same with another container.
     pub fn with_container(mut self, container: impl Into<String>) -> Self {
         self.container = container.into();
+        self
+    }
+
+    /// Moves the container's orchestrations to another region of an account that takes writes in several.
+    ///
+    /// There, all requests of all providers of a container go to one region: the first provider's, which is stored in
+    /// the container. Two regions would each grant the same lock. What the former region has not replicated yet is
+    /// missing in the new one: turns that were committed may run again, and messages may be handled twice. Stop every
+    /// provider of the container first, and wait until the regions agree; if the former region is lost, there is no
+    /// such moment. Start one provider with this setting, then all without it.
+    pub fn with_region_moved_risking_duplicates(mut self, region: impl Into<RegionName>) -> Self {
+        self.moved_to = Some(region.into());
         self
     }
 

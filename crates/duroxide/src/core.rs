@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use sidereal::Response;
+use sidereal::prelude::*;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
@@ -10,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::held::{HeldItems, HeldTurns};
 use crate::outbox::Undelivered;
+use crate::region::RequestTerms;
 use crate::store::Store;
 
 /// The state of a provider. Calls are in the modules named after them.
@@ -46,6 +49,33 @@ impl Core {
                 () = task => {}
             }
         });
+    }
+
+    /// Keeps requests in their region when others are added to the account. If the region leaves the account, the
+    /// provider ends: elsewhere the same locks could be granted again.
+    pub(crate) async fn watch_regions(
+        self: Arc<Self>,
+        client: CosmosClient,
+        region: RegionName,
+        interval: Duration,
+    ) {
+        loop {
+            tokio::time::sleep(interval).await;
+            let account = match client.read_account().await.and_then(Response::into_properties) {
+                Ok(account) => account,
+                Err(error) => {
+                    tracing::debug!(%error, "the regions of the account are read later");
+                    continue;
+                }
+            };
+            if !account.writable_locations.iter().any(|it| it.name == region) {
+                tracing::error!(%region, "the region of the container has left the account: the provider ends");
+                self.store.set_terms(RequestTerms::nothing());
+                self.shutdown.cancel();
+                return;
+            }
+            self.store.set_terms(RequestTerms::only_in(&region, &account));
+        }
     }
 
     /// How a fetch waits from one look to the next, until its time is over.

@@ -77,7 +77,9 @@ impl Failure {
     /// What the runtime is told.
     pub(crate) fn tell(&self, operation: &str, instance: &str) -> ProviderError {
         let message = format!("{}: {}", crate::excerpt(instance), self.error);
-        match is_retryable(self.error.status()) && self.cause != Cause::Refused {
+        let by_table = || is_retryable(self.error.status()) && self.cause != Cause::Refused;
+        // 403/3 and 404/1002 are a region's state, whatever their codes mean otherwise.
+        match self.cause == Cause::Transient || by_table() {
             true => ProviderError::retryable(operation, message),
             false => ProviderError::permanent(operation, message),
         }
@@ -119,5 +121,9 @@ mod tests {
             assert_eq!(is_retryable(Some(CosmosStatus::new(code))), expected, "{code}");
         }
         assert!(is_retryable(None), "no answer came");
+        assert!(
+            is_retryable(Some(CosmosStatus::with_sub_status(404, 1002))),
+            "a replica is behind"
+        );
     }
 }

@@ -5,10 +5,14 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use sidereal::prelude::*;
-use sidereal_protocol::{IndexingPath, IndexingPolicy, TimeToLive};
+use sidereal_protocol::{CosmosStatus, IndexingPath, IndexingPolicy, TimeToLive};
 
 use crate::ProviderSetupError;
+use crate::clock::ProviderClock;
+use crate::config::CosmosDBProviderConfig;
 use crate::documents::kinds;
+use crate::region::{RegionDecision, RegionQuestion, RequestTerms, check_consistency, decide};
+use crate::store::Store;
 
 /// The version of the documents' layout.
 const SCHEMA_VERSION: u32 = 1;
@@ -60,15 +64,88 @@ struct SchemaDocument {
     schema_version: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     region: Option<RegionName>,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    etag: Option<Etag>,
+}
+
+/// What a provider works with.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) store: Store,
+    /// The region that everything is pinned to, if the account has several that take writes.
+    pub(crate) region: Option<RegionName>,
 }
 
 /// The container, ready to be used.
 pub(crate) async fn prepare(
     client: &CosmosClient,
+    config: &CosmosDBProviderConfig,
+) -> Result<Prepared, ProviderSetupError> {
+    let account = client.read_account().await?.into_properties()?;
+    check_consistency(&account).map_err(ProviderSetupError::mismatch)?;
+    let properties = properties(&config.container)?;
+    create_patiently(client, &config.database, &properties).await?;
+    let container = client.database(&config.database).container(&config.container);
+    let nearest = check_policy(&container, &properties).await?;
+    // In an account with several write regions, the one that all providers agree on without asking.
+    let agreed = match account.write_region() {
+        Some(region) if account.is_multi_write() => RequestTerms::only_in(region, &account),
+        _ => RequestTerms::anywhere(&account),
+    };
+    let schema = read_schema(&container, &agreed).await?;
+    let decision = decide(RegionQuestion {
+        account: &account,
+        is_first: schema.is_none(),
+        stored: schema.as_ref().and_then(|schema| schema.region.as_ref()),
+        nearest: nearest.as_ref(),
+        moved_to: config.moved_to.as_ref(),
+    });
+    let region = match decision.map_err(ProviderSetupError::mismatch)? {
+        RegionDecision::NotNeeded => None,
+        RegionDecision::Stored(region) | RegionDecision::Store(region) => Some(region),
+    };
+    let stored = store_schema(&container, &agreed, schema, region).await?;
+    let region = stored.region.filter(|_| account.is_multi_write());
+    let terms = match &region {
+        Some(region) => RequestTerms::only_in(region, &account),
+        None => RequestTerms::anywhere(&account),
+    };
+    if region.is_some() {
+        await_schema(&container, &terms).await?;
+    }
+    let clock = ProviderClock::new(config.clock.clone());
+    Ok(Prepared { store: Store::new(container, clock, terms), region })
+}
+
+/// Waits until the region has what was stored in the one that all providers agree on: the session covers it.
+async fn await_schema(
+    container: &ContainerClient,
+    terms: &RequestTerms,
+) -> Result<(), ProviderSetupError> {
+    let mut pause = FIRST_PAUSE;
+    for attempt in 1.. {
+        match container.read_item(OWN_PARTITION, SCHEMA_ID, terms.item()).await {
+            Ok(_) => break,
+            Err(error) if is_behind(&error) && attempt < ATTEMPTS => {
+                tokio::time::sleep(pause).await;
+                pause *= 2;
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
+
+fn is_behind(error: &sidereal::Error) -> bool {
+    error.kind() == ErrorKind::NotFound
+        || error.status().is_some_and(CosmosStatus::is_read_session_not_available)
+}
+
+async fn create_patiently(
+    client: &CosmosClient,
     database: &str,
-    container: &str,
-) -> Result<ContainerClient, ProviderSetupError> {
-    let properties = properties(container)?;
+    properties: &ContainerProperties,
+) -> Result<(), ProviderSetupError> {
     let mut pause = FIRST_PAUSE;
     for attempt in 1.. {
         match create(client, database, properties.clone()).await {
@@ -81,10 +158,7 @@ pub(crate) async fn prepare(
             Err(error) => return Err(error.into()),
         }
     }
-    let container = client.database(database).container(container);
-    check_policy(&container, &properties).await?;
-    check_schema(&container).await?;
-    Ok(container)
+    Ok(())
 }
 
 fn is_worth_waiting(error: &sidereal::Error) -> bool {
@@ -138,26 +212,29 @@ fn policy() -> Result<IndexingPolicy, ProviderSetupError> {
         .map_err(|error| ProviderSetupError::configuration(format!("the policy is none: {error}")))
 }
 
-/// Refuses a container that lacks an index that queries need, or lets documents end that must stay.
+/// Refuses a container that lacks an index that queries need, or lets documents end that must stay. Says which
+/// region has answered.
 async fn check_policy(
     container: &ContainerClient,
     wanted: &ContainerProperties,
-) -> Result<(), ProviderSetupError> {
-    let there = container.read(None).await?.into_properties()?;
+) -> Result<Option<RegionName>, ProviderSetupError> {
+    let response = container.read(None).await?;
+    let region = response.region().cloned();
+    let there = response.into_properties()?;
     if there.default_ttl != wanted.default_ttl {
         return Err(ProviderSetupError::mismatch(format!(
             "the container {} has another defaultTtl than -1: set it, or use another container",
             there.id
         )));
     }
-    let Some(policy) = there.indexing_policy else { return Ok(()) };
+    let Some(policy) = there.indexing_policy else { return Ok(region) };
     let is_included = |path: &str| {
         let included = |it: &IndexingPath| it.path == path || it.path == "/*";
         policy.included_paths.iter().any(included)
     };
     let missing: Vec<&str> = INDEXED.into_iter().filter(|path| !is_included(path)).collect();
     match missing.is_empty() {
-        true => Ok(()),
+        true => Ok(region),
         false => Err(ProviderSetupError::mismatch(format!(
             "the container {} does not index {}: add them to its indexing policy, or use another container",
             there.id,
@@ -166,13 +243,16 @@ async fn check_policy(
     }
 }
 
-/// Refuses a container whose documents are not of this layout.
-async fn check_schema(container: &ContainerClient) -> Result<(), ProviderSetupError> {
-    match container.read_item(OWN_PARTITION, SCHEMA_ID, None).await {
+/// What the container says of itself; none if it is empty. One whose documents are not of this layout is refused.
+async fn read_schema(
+    container: &ContainerClient,
+    terms: &RequestTerms,
+) -> Result<Option<SchemaDocument>, ProviderSetupError> {
+    match container.read_item(OWN_PARTITION, SCHEMA_ID, terms.item()).await {
         Ok(response) => {
             let schema: SchemaDocument = response.into_model()?;
             return match schema.schema_version == SCHEMA_VERSION {
-                true => Ok(()),
+                true => Ok(Some(schema)),
                 false => Err(ProviderSetupError::mismatch(format!(
                     "the container {} has documents of layout {}, and this provider knows layout {SCHEMA_VERSION}: \
                      use the provider that wrote them, or another container",
@@ -184,24 +264,53 @@ async fn check_schema(container: &ContainerClient) -> Result<(), ProviderSetupEr
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error.into()),
     }
-    let foreign: Option<String> = container.query("SELECT TOP 1 VALUE c.id FROM c").first().await?;
-    if let Some(id) = foreign {
-        return Err(ProviderSetupError::mismatch(format!(
+    let query = container.query("SELECT TOP 1 VALUE c.id FROM c").with_options(terms.query());
+    let foreign: Option<String> = query.first().await?;
+    match foreign {
+        None => Ok(None),
+        Some(id) => Err(ProviderSetupError::mismatch(format!(
             "the container {} has documents of another application, such as {id}: duroxide-cdb's cannot be read \
              by this provider; use another container",
             container.id()
-        )));
+        ))),
+    }
+}
+
+/// Stores the layout and the region, if they are not. Says what is stored then: another provider may have been faster.
+async fn store_schema(
+    container: &ContainerClient,
+    terms: &RequestTerms,
+    there: Option<SchemaDocument>,
+    region: Option<RegionName>,
+) -> Result<SchemaDocument, ProviderSetupError> {
+    let (is_new, etag) = (there.is_none(), there.as_ref().and_then(|there| there.etag.clone()));
+    if let Some(there) = there
+        && (region.is_none() || there.region == region)
+    {
+        return Ok(there);
     }
     let schema = SchemaDocument {
         id: SCHEMA_ID.to_owned(),
         instance_id: OWN_PARTITION.to_owned(),
         kind: kinds::SCHEMA.to_owned(),
         schema_version: SCHEMA_VERSION,
-        region: None,
+        region,
+        etag: None,
     };
-    match container.create_item(OWN_PARTITION, &schema, None).await {
-        // Somebody else was faster.
-        Err(error) if error.kind() != ErrorKind::Conflict => Err(error.into()),
-        _ => Ok(()),
+    let mut options = terms.item().unwrap_or_default();
+    options.write.if_match_etag = etag;
+    let written = match is_new {
+        true => container.create_item(OWN_PARTITION, &schema, Some(options)).await,
+        false => container.replace_item(OWN_PARTITION, SCHEMA_ID, &schema, Some(options)).await,
+    };
+    match written {
+        Ok(_) => Ok(schema),
+        // Somebody else was faster, or an answer was lost.
+        Err(error)
+            if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::PreconditionFailed) =>
+        {
+            read_schema(container, terms).await?.ok_or_else(|| error.into())
+        }
+        Err(error) => Err(error.into()),
     }
 }

@@ -22,12 +22,14 @@ mod lock_token;
 mod outbox;
 mod provider;
 mod reads;
+mod region;
 mod sessions;
 mod store;
 mod work_items;
 mod workers;
 mod write;
 
+pub use admin::{OutboxMetrics, UndeliverableMessage};
 pub use config::CosmosDBProviderConfig;
 pub use error::ProviderSetupError;
 pub use provider::CosmosDBProvider;

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::documents::{IntentDocument, PartDocument, Payload, TOMBSTONE_SECONDS};
+use crate::documents::{IntentDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery};
 use crate::failure::{Cause, Failure};
 use crate::store::{Scope, millis};
 use crate::work_items::{Enqueued, message};
@@ -67,7 +67,7 @@ impl Core {
         for (intent, delivered) in join_all(deliveries).await {
             match delivered {
                 Ok(()) => done.push(intent),
-                Err(failure) => self.not_delivered(intent, &failure),
+                Err(failure) => self.not_delivered(intent, &failure).await,
             }
         }
         if !done.is_empty() {
@@ -116,13 +116,14 @@ impl Core {
         }
     }
 
-    fn not_delivered(&self, intent: IntentDocument, failure: &Failure) {
+    /// Remembers a message that is to be delivered later. One that never can be is marked as such.
+    async fn not_delivered(&self, intent: IntentDocument, failure: &Failure) {
         let (id, target, error) = (&intent.id, &intent.target_instance_id, failure.error());
         if failure.cause == Cause::Refused {
             tracing::error!(id, target, %error, "a message cannot be delivered");
-        } else {
-            tracing::debug!(id, target, %error, "a message is delivered later");
+            return self.note(&intent, delivery::UNDELIVERABLE, error.to_string()).await;
         }
+        tracing::debug!(id, target, %error, "a message is delivered later");
         self.undelivered.remember(&intent);
     }
 
@@ -181,8 +182,10 @@ impl Core {
     async fn redeliver(self: &Arc<Self>, intents: Vec<IntentDocument>) {
         for intent in intents {
             if let Err(failure) = self.redeliver_one(&intent).await {
-                self.count_attempt(&intent, &failure).await;
-                self.not_delivered(intent, &failure);
+                if failure.cause != Cause::Refused {
+                    self.note(&intent, delivery::PENDING, failure.error().to_string()).await;
+                }
+                self.not_delivered(intent, &failure).await;
             }
         }
     }
@@ -196,11 +199,10 @@ impl Core {
             }
         }
         if self.store.now() - intent.created_at > MAX_AGE_MS {
-            tracing::error!(
-                id = intent.id,
-                target = intent.target_instance_id,
-                "a message is too old to be delivered without the risk of delivering it twice"
-            );
+            let sentence =
+                "a message is too old to be delivered without the risk of delivering it twice";
+            tracing::error!(id = intent.id, target = intent.target_instance_id, "{sentence}");
+            self.note(intent, delivery::UNDELIVERABLE, sentence.to_owned()).await;
             return Ok(());
         }
         let text = self.text_of(&intent.instance_id, &intent.id, &intent.payload).await?;
@@ -211,14 +213,15 @@ impl Core {
     }
 
     /// Notes an attempt in the intent, for people to see. Best effort.
-    async fn count_attempt(&self, intent: &IntentDocument, failure: &Failure) {
+    async fn note(&self, intent: &IntentDocument, status: &str, error: String) {
         let mut noted = intent.clone();
+        noted.status = status.to_owned();
         noted.attempt_count += 1;
         noted.last_attempt_at = Some(self.store.now());
-        noted.last_error = Some(failure.error().to_string());
+        noted.last_error = Some(error);
         let write = Write::replace(&noted.id, &noted, None);
         if let Err(failure) = self.store.write_once(&noted.instance_id, &[write]).await {
-            tracing::debug!(id = noted.id, error = %failure.error(), "an attempt is not counted");
+            tracing::debug!(id = noted.id, error = %failure.error(), "an attempt is not noted");
         }
     }
 }

@@ -18,12 +18,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ack::Outcome;
-use crate::clock::ProviderClock;
 use crate::config::Account;
 use crate::core::{Core, PollSettings};
+use crate::infrastructure::Prepared;
 use crate::outbox::{ReconcilerSettings, Undelivered};
-use crate::store::Store;
-use crate::{CosmosDBProviderConfig, ProviderSetupError, infrastructure};
+use crate::{CosmosDBProviderConfig, OutboxMetrics, ProviderSetupError, infrastructure};
 
 /// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
 ///
@@ -53,10 +52,9 @@ impl CosmosDBProvider {
     /// The account cannot be reached, or the container is another application's.
     pub async fn new(config: CosmosDBProviderConfig) -> Result<Self, ProviderSetupError> {
         let client = config.account.connect().await?;
-        let container =
-            infrastructure::prepare(&client, &config.database, &config.container).await?;
+        let Prepared { store, region } = infrastructure::prepare(&client, &config).await?;
         let core = Arc::new(Core {
-            store: Store::new(container, ProviderClock::new(config.clock.clone())),
+            store,
             turns: Default::default(),
             items: Default::default(),
             enqueued: Notify::new(),
@@ -71,7 +69,21 @@ impl CosmosDBProvider {
             age: config.reconciler_age_threshold,
         };
         core.spawn(Arc::clone(&core).reconcile(settings));
+        if let Some(region) = region {
+            let watch =
+                Arc::clone(&core).watch_regions(client, region, config.reconciler_scan_interval);
+            core.spawn(watch);
+        }
         Ok(Self { core, _account: config.account })
+    }
+
+    /// Counts the messages between instances that are on their way, and names those that cannot be delivered.
+    ///
+    /// # Errors
+    ///
+    /// The container cannot be read.
+    pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
+        self.core.outbox_metrics().await
     }
 
     /// Ends the tasks of the provider, and waits for them. What is undelivered is delivered by the next provider.

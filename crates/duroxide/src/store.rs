@@ -3,8 +3,10 @@
 //! The driver below retries, fails over and keeps the session. What is left is here: waiting on when its budgets
 //! are used up, and telling a commit that may have happened from one that did not.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -13,6 +15,7 @@ use sidereal::{BatchItemOptions, BatchOperationResult};
 
 use crate::clock::ProviderClock;
 use crate::failure::{Cause, Failure};
+use crate::region::RequestTerms;
 use crate::write::{Change, Write};
 
 /// The first pause after a request that did not happen; each next one is twice as long.
@@ -24,6 +27,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 pub(crate) struct Store {
     container: ContainerClient,
     clock: ProviderClock,
+    terms: Arc<ArcSwap<RequestTerms>>,
 }
 
 /// What a query is about.
@@ -36,8 +40,17 @@ pub(crate) enum Scope<'a> {
 }
 
 impl Store {
-    pub(crate) fn new(container: ContainerClient, clock: ProviderClock) -> Self {
-        Self { container, clock }
+    pub(crate) fn new(
+        container: ContainerClient,
+        clock: ProviderClock,
+        terms: RequestTerms,
+    ) -> Self {
+        Self { container, clock, terms: Arc::new(ArcSwap::from_pointee(terms)) }
+    }
+
+    /// Has the next requests ask for something else.
+    pub(crate) fn set_terms(&self, terms: RequestTerms) {
+        self.terms.store(Arc::new(terms));
     }
 
     pub(crate) fn clock(&self) -> &ProviderClock {
@@ -54,8 +67,12 @@ impl Store {
         partition: &str,
         id: &str,
     ) -> Result<Option<T>, Failure> {
-        match self.container.read_item(partition, id, None).await {
-            Ok(response) => response.into_model().map(Some).map_err(Failure::of_read),
+        let (sent, options) = (self.clock.machine_time(), self.terms.load().item());
+        match self.container.read_item(partition, id, options).await {
+            Ok(response) => {
+                self.clock.observe_response(sent, &response);
+                response.into_model().map(Some).map_err(Failure::of_read)
+            }
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::of_read(error)),
         }
@@ -68,7 +85,7 @@ impl Store {
         text: &str,
         parameters: &[(&str, Value)],
     ) -> sidereal::query::Query {
-        let mut query = self.container.query(text);
+        let mut query = self.container.query(text).with_options(self.terms.load().query());
         for (name, value) in parameters {
             query = query.with_parameter(name, value);
         }
@@ -125,7 +142,7 @@ impl Store {
         writes: &[Write],
     ) -> Result<Vec<BatchOperationResult>, Failure> {
         let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
-        let response = self.container.execute_batch(batch, None).await;
+        let response = self.container.execute_batch(batch, self.terms.load().item()).await;
         response.map(sidereal::BatchResponse::into_results).map_err(Failure::of_write)
     }
 

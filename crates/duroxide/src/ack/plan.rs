@@ -8,7 +8,7 @@ use duroxide::{Event, EventKind};
 use super::key_values;
 use crate::documents::{
     Cleanup, ExecutionDocument, HistoryDocument, InstanceDocument, IntentDocument,
-    KeyValueDocument, MessageDocument, PartDocument, Payload, PinnedVersion, kinds,
+    KeyValueDocument, MessageDocument, PartDocument, Payload, PinnedVersion, delivery, kinds,
 };
 use crate::fetch::consume;
 use crate::ids;
@@ -265,7 +265,7 @@ fn intent(
         payload,
         visible_at: enqueued.visible_at,
         idempotency_key: key,
-        status: "pending".to_owned(),
+        status: delivery::PENDING.to_owned(),
         created_at: enqueued.now,
         attempt_count: 0,
         last_attempt_at: None,

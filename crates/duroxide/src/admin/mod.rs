@@ -2,4 +2,7 @@
 
 mod deletion;
 mod inspection;
+mod outbox_metrics;
 mod pruning;
+
+pub use outbox_metrics::{OutboxMetrics, UndeliverableMessage};

@@ -32,5 +32,12 @@ pub(crate) mod kinds {
     pub(crate) const WORKER_ITEM: &str = "worker_queue";
 }
 
+/// The status of an intent.
+pub(crate) mod delivery {
+    pub(crate) const PENDING: &str = "pending";
+    /// It is never delivered: whoever administers the container has to see to it.
+    pub(crate) const UNDELIVERABLE: &str = "undeliverable";
+}
+
 /// How long a tombstone lives: longer than a delivery may be repeated.
 pub(crate) const TOMBSTONE_SECONDS: u32 = 8 * 24 * 3600;

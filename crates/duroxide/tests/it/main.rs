@@ -6,6 +6,7 @@ mod crashes;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod regions;
 mod requests;
 mod turns;
 mod weaknesses;

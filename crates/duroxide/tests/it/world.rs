@@ -83,7 +83,7 @@ impl World {
     }
 
     /// The account's time; each process draws ids of its own.
-    fn clock(&self) -> Clock {
+    pub(crate) fn clock(&self) -> Clock {
         // Relaxed: only the number itself is shared.
         let seed = self.processes.fetch_add(1, Ordering::Relaxed);
         Clock::simulated(seed, self.account.driver_clock().wall())

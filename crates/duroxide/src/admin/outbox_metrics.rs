@@ -1,0 +1,76 @@
+//! What is on its way from one instance to another, and what never arrives.
+
+use duroxide::providers::ProviderError;
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::core::Core;
+use crate::documents::delivery;
+use crate::failure::Failure;
+use crate::store::Scope;
+
+/// How many messages are named.
+const MAX_NAMED: u32 = 100;
+
+const UNDELIVERABLE: &str = "SELECT TOP @limit c.id, c.instanceId, c.targetInstanceId, c.createdAt, \
+     c.attemptCount, c.lastAttemptAt, c.lastError FROM c \
+     WHERE c.type = 'outbox_intent' AND c.status = @status";
+
+const COUNT: &str =
+    "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'outbox_intent' AND c.status = @status";
+
+/// Messages between instances: see [`CosmosDBProvider::outbox_metrics`](crate::CosmosDBProvider::outbox_metrics).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OutboxMetrics {
+    /// Messages that are still to be delivered.
+    pub pending: u64,
+    /// Messages that never will be, and stay until someone sees to them.
+    pub undeliverable: u64,
+    /// The first hundred of those.
+    pub examples: Vec<UndeliverableMessage>,
+}
+
+/// A message that cannot be delivered.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct UndeliverableMessage {
+    /// The id of its document.
+    pub id: String,
+    /// The instance that has sent it.
+    #[serde(rename = "instanceId")]
+    pub source: String,
+    /// The instance that it is for.
+    #[serde(rename = "targetInstanceId")]
+    pub target: String,
+    /// When it was sent, in milliseconds since 1970.
+    pub created_at: i64,
+    /// How often its delivery was tried.
+    pub attempt_count: u32,
+    /// When it was tried last.
+    pub last_attempt_at: Option<i64>,
+    /// Why it was not delivered then.
+    pub last_error: Option<String>,
+}
+
+impl Core {
+    /// Counts what is on its way.
+    pub(crate) async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
+        let tell = |failure: Failure| failure.tell("outbox_metrics", "container");
+        let count = async |status: &str| {
+            let parameters = [("@status", json!(status))];
+            let counted: Vec<u64> =
+                self.store.values(Scope::Everything, COUNT, &parameters).await?;
+            Ok::<u64, Failure>(counted.first().copied().unwrap_or_default())
+        };
+        let parameters =
+            [("@status", json!(delivery::UNDELIVERABLE)), ("@limit", json!(MAX_NAMED))];
+        let examples = self.store.documents(Scope::Everything, UNDELIVERABLE, &parameters);
+        Ok(OutboxMetrics {
+            pending: count(delivery::PENDING).await.map_err(tell)?,
+            undeliverable: count(delivery::UNDELIVERABLE).await.map_err(tell)?,
+            examples: examples.await.map_err(tell)?,
+        })
+    }
+}
