@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sidereal::ItemResponse;
 use sidereal::driver::system::Clock;
@@ -107,6 +107,12 @@ impl ProviderClock {
         }
     }
 
+    /// A pause that is a little shorter by chance, so that processes do not ask all at once.
+    pub(crate) fn jittered(&self, pause: Duration) -> Duration {
+        let chance = u32::from(self.clock.new_id().as_bytes()[15]);
+        pause - pause * chance / (255 * 20)
+    }
+
     /// The first of as many numbers as this process enqueues.
     pub(crate) fn next_sequences(&self, count: usize) -> u64 {
         // Relaxed: only the number itself is shared.
@@ -125,8 +131,6 @@ fn millis_since_epoch(time: SystemTime) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     fn seconds(count: u64) -> SystemTime {

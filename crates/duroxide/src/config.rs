@@ -1,13 +1,14 @@
 //! What a provider is made with.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use sidereal::driver::system::Clock;
 use sidereal::models::RegionName;
 use sidereal::{CosmosClient, CosmosCredential};
 
-use crate::ProviderSetupError;
+use crate::{LeaseProvider, ProviderSetupError};
 
 /// How often intents of others are looked for, if nothing is said.
 const SCAN_INTERVAL: Duration = Duration::from_secs(30);
@@ -43,14 +44,43 @@ pub struct CosmosDBProviderConfig {
     pub reconciler_age_threshold: Duration,
     /// How often messages of other processes are looked for.
     pub reconciler_scan_interval: Duration,
-    /// Whether a fetch looks once, whatever time it is given.
+    /// Whether a fetch looks once, whatever time it is given: each dispatcher asks the container by itself.
     pub short_poll: bool,
-    /// How long a fetch that waits lets pass between two looks.
-    pub poll_interval: Duration,
+    /// How long the container is not asked for work after a look that found some.
+    pub feed_interval_min: Duration,
+    /// How long it is not asked at most, if it has one partition: with more, looks are rarer. Work of other processes
+    /// waits for so long, that of this one for nothing.
+    pub feed_interval_max: Duration,
+    /// How many bytes of histories are kept, so that they need not be read again.
+    pub history_cache_bytes: usize,
+    /// How the slots of the instances are divided among processes and dispatchers.
+    pub leases: Leases,
+    /// How long a process that is gone keeps its slots.
+    pub lease_duration: Duration,
+    /// Whether work that this process enqueues is told to its own dispatchers. Without it everything is found by
+    /// asking the container: slower, and as correct; for tests of that.
+    pub hints: bool,
     /// The region that the container is moved to; see
     /// [`with_region_moved_risking_duplicates`](Self::with_region_moved_risking_duplicates).
     pub(crate) moved_to: Option<RegionName>,
     pub(crate) clock: Clock,
+}
+
+/// How the slots of the instances are divided among processes and dispatchers.
+#[derive(Clone, Debug, Default)]
+pub enum Leases {
+    /// Among all processes of the container, by leases that are stored there.
+    #[default]
+    CosmosDB,
+    /// Among the dispatchers of this process, which is the only one.
+    InMemory,
+    /// As the application says.
+    Custom {
+        /// For orchestrations, and for the process as a whole.
+        orchestrations: Arc<dyn LeaseProvider>,
+        /// For workers that ask by themselves, with short polls.
+        workers: Arc<dyn LeaseProvider>,
+    },
 }
 
 /// The account that a provider stores in.
@@ -92,7 +122,12 @@ impl CosmosDBProviderConfig {
             reconciler_age_threshold: Duration::from_secs(2),
             reconciler_scan_interval: SCAN_INTERVAL,
             short_poll: false,
-            poll_interval: Duration::from_millis(100),
+            feed_interval_min: Duration::from_millis(50),
+            feed_interval_max: Duration::from_millis(1_250),
+            history_cache_bytes: 64 << 20,
+            leases: Leases::CosmosDB,
+            lease_duration: Duration::from_secs(30),
+            hints: true,
             moved_to: None,
             clock: Clock::default(),
         }

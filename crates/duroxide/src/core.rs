@@ -5,14 +5,16 @@ use std::time::Duration;
 
 use sidereal::Response;
 use sidereal::prelude::*;
-use tokio::sync::Notify;
-use tokio::sync::futures::Notified;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::cache::ReplayCache;
+use crate::dispatch::Dispatch;
 use crate::held::{HeldItems, HeldTurns};
+use crate::leases::LeaseProvider;
 use crate::outbox::Undelivered;
 use crate::region::RequestTerms;
+use crate::sessions::OwnSessions;
 use crate::store::Store;
 
 /// The state of a provider. Calls are in the modules named after them.
@@ -21,22 +23,21 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) turns: HeldTurns,
     pub(crate) items: HeldItems,
-    /// Told when a message or an activity was enqueued by this process: a hint, and nothing rests on it.
-    pub(crate) enqueued: Notify,
+    /// What is ready within this process, and who waits for it.
+    pub(crate) dispatch: Arc<Dispatch>,
+    /// Which slots the process and its dispatchers look after.
+    pub(crate) leases: Arc<dyn LeaseProvider>,
+    pub(crate) worker_leases: Arc<dyn LeaseProvider>,
+    /// Histories and keys that were read or written last.
+    pub(crate) replays: ReplayCache,
+    /// Sessions that workers of this process have.
+    pub(crate) sessions: OwnSessions,
     /// Messages to other instances that could not be delivered yet.
     pub(crate) undelivered: Undelivered,
-    pub(crate) poll: PollSettings,
+    /// A fetch looks once, whatever time it is given.
+    pub(crate) is_short_poll: bool,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
-}
-
-/// How a fetch waits for work.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PollSettings {
-    /// Looks once, whatever time it is given.
-    pub(crate) is_short: bool,
-    /// How long it waits between two looks.
-    pub(crate) interval: Duration,
 }
 
 impl Core {
@@ -76,34 +77,5 @@ impl Core {
             }
             self.store.set_terms(RequestTerms::only_in(&region, &account));
         }
-    }
-
-    /// How a fetch waits from one look to the next, until its time is over.
-    pub(crate) fn polling(&self, timeout: Duration) -> Polling<'_> {
-        Polling { core: self, end: tokio::time::Instant::now() + timeout }
-    }
-}
-
-/// The time of one fetch.
-#[derive(Debug)]
-pub(crate) struct Polling<'a> {
-    core: &'a Core,
-    end: tokio::time::Instant,
-}
-
-impl Polling<'_> {
-    /// Waits for the next look; false if there is none. The notice is asked for before the last look: what is
-    /// enqueued during it must not be missed.
-    pub(crate) async fn wait(&self, enqueued: Notified<'_>) -> bool {
-        let now = tokio::time::Instant::now();
-        if self.core.poll.is_short || now >= self.end {
-            return false;
-        }
-        let next = (now + self.core.poll.interval).min(self.end);
-        tokio::select! {
-            () = enqueued => {}
-            () = tokio::time::sleep_until(next) => {}
-        }
-        true
     }
 }

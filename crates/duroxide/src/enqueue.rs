@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use crate::PATIENCE_MS;
 use crate::core::Core;
+use crate::dispatch::ItemHint;
 use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
 use crate::store::millis;
@@ -32,10 +33,10 @@ impl Core {
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
         let (message, parts) = message(id, instance, text, self.enqueued(delay));
-        let create = Write::create(&message.id, &message);
+        let (create, visible_at) = (Write::create(&message.id, &message), message.visible_at);
         let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
         self.create_with_parts(instance, create, &parts).await.map_err(tell)?;
-        self.enqueued.notify_waiters();
+        self.dispatch.message_enqueued(instance, visible_at, self.store.now());
         Ok(())
     }
 
@@ -53,7 +54,8 @@ impl Core {
             let create = Write::create(&worker.id, &worker);
             self.create_with_parts(&instance, create, &parts).await.map_err(tell)?;
         }
-        self.enqueued.notify_waiters();
+        let hint = ItemHint::of(&worker, None);
+        self.dispatch.item_enqueued(hint, worker.visible_at, self.store.now());
         Ok(())
     }
 

@@ -121,9 +121,5 @@ mod tests {
             assert_eq!(is_retryable(Some(CosmosStatus::new(code))), expected, "{code}");
         }
         assert!(is_retryable(None), "no answer came");
-        assert!(
-            is_retryable(Some(CosmosStatus::with_sub_status(404, 1002))),
-            "a replica is behind"
-        );
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::cache::Replay;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, WorkerDocument};
 
 /// The most locks that are remembered. A process that holds more reads again what it forgot.
@@ -15,8 +16,12 @@ const MAX_HELD: usize = 10_000;
 pub(crate) struct HeldTurn {
     /// With the etag of its last change.
     pub(crate) instance: InstanceDocument,
+    /// The execution whose history the dispatcher was given.
+    pub(crate) execution_id: u64,
     pub(crate) messages: Vec<MessageDocument>,
-    pub(crate) key_values: Vec<KeyValueDocument>,
+    pub(crate) key_values: Arc<Vec<KeyValueDocument>>,
+    /// What it is replayed from; none if that is not known or cannot be read.
+    pub(crate) replay: Option<Replay>,
     /// How long the lock was asked for.
     pub(crate) lock_timeout: Duration,
     /// Its commit may have happened: nothing may be committed with it any more.

@@ -4,10 +4,11 @@ use duroxide::Event;
 use duroxide::providers::ProviderError;
 use serde_json::{Value, json};
 
-use crate::ack::event_document;
+use crate::ack::{event_document, replaced};
+use crate::cache::Replay;
 use crate::core::Core;
 use crate::documents::{HistoryDocument, InstanceDocument, PartDocument, Payload};
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::store::Scope;
 use crate::write::{self, Write};
 
@@ -36,12 +37,13 @@ impl Core {
         Ok(parts.into_iter().map(|part| part.data).collect())
     }
 
-    /// The committed events among documents, in order; a sentence if one cannot be read.
+    /// The committed events among documents, in order, and how long they are as text; a sentence if one cannot be
+    /// read.
     pub(crate) async fn decode_history(
         &self,
         instance: &InstanceDocument,
         rows: Vec<Value>,
-    ) -> Result<Result<Vec<Event>, String>, Failure> {
+    ) -> Result<Result<(Vec<Event>, usize), String>, Failure> {
         let mut documents = Vec::with_capacity(rows.len());
         for row in rows {
             let id = row["id"].as_str().unwrap_or_default().to_owned();
@@ -54,10 +56,11 @@ impl Core {
             }
         }
         documents.sort_by_key(|document| document.event_id);
-        let mut events = Vec::with_capacity(documents.len());
+        let (mut events, mut bytes) = (Vec::with_capacity(documents.len()), 0);
         for document in documents {
             let text =
                 self.text_of(&document.instance_id, &document.id, &document.event_data).await?;
+            bytes += text.len();
             match serde_json::from_str(&text) {
                 Ok(event) => events.push(event),
                 Err(error) => {
@@ -65,7 +68,7 @@ impl Core {
                 }
             }
         }
-        Ok(Ok(events))
+        Ok(Ok((events, bytes)))
     }
 
     /// The history of an execution; empty if there is none.
@@ -82,6 +85,10 @@ impl Core {
         if document.is_deleting {
             return Ok(Vec::new());
         }
+        let is_current = execution.is_none_or(|it| it == document.current_execution_id);
+        if is_current && let Some(replay) = self.replays.get(&document) {
+            return Ok(replay.history.as_ref().clone());
+        }
         let execution = execution.unwrap_or(document.current_execution_id);
         let rows = self
             .store
@@ -89,7 +96,12 @@ impl Core {
             .await
             .map_err(tell)?;
         let events = self.decode_history(&document, rows).await.map_err(tell)?;
-        events.map_err(|sentence| ProviderError::permanent(operation, sentence))
+        let (events, bytes) =
+            events.map_err(|sentence| ProviderError::permanent(operation, sentence))?;
+        if is_current && document.turn > 0 {
+            self.replays.put(&document, Replay::new(events.clone(), bytes, None));
+        }
+        Ok(events)
     }
 
     /// Adds events to an execution. One whose id is taken refuses them all.
@@ -108,16 +120,31 @@ impl Core {
             writes.push(Write::create(&document.id, &document));
         }
         let until = self.store.now().saturating_add(crate::PATIENCE_MS);
+        let tell = |failure: Failure| match failure.cause {
+            Cause::Conflict => ProviderError::permanent(
+                OPERATION,
+                format!("{instance}: an event of the id is there"),
+            ),
+            _ => failure.tell(OPERATION, instance),
+        };
         for chunk in write::chunks(writes, 0) {
-            let written = self.store.write(instance, &chunk, until).await;
-            written.map_err(|failure| match failure.cause {
-                crate::failure::Cause::Conflict => ProviderError::permanent(
-                    OPERATION,
-                    format!("{instance}: an event of the id is there"),
-                ),
-                _ => failure.tell(OPERATION, instance),
-            })?;
+            self.store.write(instance, &chunk, until).await.map_err(tell)?;
         }
-        Ok(())
+        self.advance_revision(instance, until).await.map_err(tell)
+    }
+
+    /// Has everybody read an instance's history again.
+    async fn advance_revision(&self, instance: &str, until: i64) -> Result<(), Failure> {
+        loop {
+            let Some(mut there) = self.read_instance(instance).await? else { return Ok(()) };
+            there.revision += 1;
+            match self.store.write(instance, &[replaced(&there)], until).await {
+                Ok(_) => return Ok(()),
+                // Somebody changed it meanwhile.
+                Err(failure)
+                    if failure.cause == Cause::PreconditionFailed && self.store.now() < until => {}
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 }

@@ -6,9 +6,12 @@
 
 mod ack;
 mod admin;
+mod cache;
+mod call;
 mod clock;
 mod config;
 mod core;
+mod dispatch;
 mod documents;
 mod enqueue;
 mod error;
@@ -18,7 +21,9 @@ mod held;
 mod history;
 mod ids;
 mod infrastructure;
+mod leases;
 mod lock_token;
+mod meter;
 mod outbox;
 mod provider;
 mod reads;
@@ -30,8 +35,9 @@ mod workers;
 mod write;
 
 pub use admin::{OutboxMetrics, UndeliverableMessage};
-pub use config::CosmosDBProviderConfig;
+pub use config::{CosmosDBProviderConfig, Leases};
 pub use error::ProviderSetupError;
+pub use leases::{CosmosDBLeaseProvider, InMemoryLeaseProvider, LeaseProvider};
 pub use provider::CosmosDBProvider;
 
 /// How long a write is tried on, in milliseconds: far longer than the runtime would wait.

@@ -87,7 +87,10 @@ impl Core {
         };
         let (message, parts) =
             message(ids::delivered(&intent.idempotency_key), target, text, enqueued);
-        self.create_with_parts(target, Write::create(&message.id, &message), &parts).await
+        let create = Write::create(&message.id, &message);
+        self.create_with_parts(target, create, &parts).await?;
+        self.dispatch.message_enqueued(target, message.visible_at, self.store.now());
+        Ok(())
     }
 
     /// Creates a document and the parts of its payload. One that is there already is the same.
@@ -147,13 +150,16 @@ impl Core {
 
     /// Delivers what was not delivered: what this process knows of at every tick, what others left at every scan.
     pub(crate) async fn reconcile(self: Arc<Self>, settings: ReconcilerSettings) {
-        let mut next_scan = tokio::time::Instant::now();
+        let (mut next_scan, mut is_first) = (tokio::time::Instant::now(), true);
         loop {
             let known = self.undelivered.take();
             self.redeliver(known).await;
-            if tokio::time::Instant::now() >= next_scan {
+            // Whoever looks for work looks for undelivered messages as well, but for the first time.
+            let is_due = tokio::time::Instant::now() >= next_scan;
+            if is_due && (is_first || !self.dispatch.is_active()) {
                 self.scan(settings.age).await;
                 next_scan = tokio::time::Instant::now() + settings.scan_interval;
+                is_first = false;
             }
             tokio::time::sleep(settings.interval).await;
         }
@@ -168,6 +174,7 @@ impl Core {
         while let Some(page) = pages.next().await {
             match page {
                 Ok(page) => {
+                    self.store.count_page(&page);
                     let rows = page.into_items().into_iter();
                     self.redeliver(rows.filter_map(|row| self.store.readable(row)).collect()).await;
                 }
@@ -177,6 +184,20 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Delivers intents that the feeder has found, by their instances and ids.
+    pub(crate) async fn redeliver_found(self: &Arc<Self>, found: Vec<(String, String)>) {
+        let mut intents = Vec::new();
+        for (instance, id) in found {
+            match self.store.read::<IntentDocument>(&instance, &id).await {
+                Ok(intent) => intents.extend(intent),
+                Err(failure) => {
+                    tracing::debug!(id, error = %failure.error(), "a message is delivered later");
+                }
+            }
+        }
+        self.redeliver(intents).await;
     }
 
     async fn redeliver(self: &Arc<Self>, intents: Vec<IntentDocument>) {
@@ -208,7 +229,6 @@ impl Core {
         let text = self.text_of(&intent.instance_id, &intent.id, &intent.payload).await?;
         self.deliver(intent, text).await?;
         self.forget(vec![intent.clone()]).await;
-        self.enqueued.notify_waiters();
         Ok(())
     }
 

@@ -13,16 +13,23 @@ use duroxide::providers::{
 };
 use duroxide::{Event, SystemStats};
 use serde_json::json;
-use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ack::Outcome;
+use crate::cache::ReplayCache;
+use crate::call::{about_instance, traced};
 use crate::config::Account;
-use crate::core::{Core, PollSettings};
+use crate::core::Core;
+use crate::dispatch::{Dispatch, FeederSettings, PaceSettings};
 use crate::infrastructure::Prepared;
+use crate::leases::LeaseSettings;
 use crate::outbox::{ReconcilerSettings, Undelivered};
-use crate::{CosmosDBProviderConfig, OutboxMetrics, ProviderSetupError, infrastructure};
+use crate::store::Store;
+use crate::{
+    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, Leases,
+    OutboxMetrics, ProviderSetupError, infrastructure,
+};
 
 /// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
 ///
@@ -53,16 +60,29 @@ impl CosmosDBProvider {
     pub async fn new(config: CosmosDBProviderConfig) -> Result<Self, ProviderSetupError> {
         let client = config.account.connect().await?;
         let Prepared { store, region } = infrastructure::prepare(&client, &config).await?;
+        let (leases, worker_leases) = lease_providers(&config, &store);
         let core = Arc::new(Core {
             store,
             turns: Default::default(),
             items: Default::default(),
-            enqueued: Notify::new(),
+            dispatch: Arc::new(Dispatch::new(config.hints)),
+            leases,
+            worker_leases,
+            replays: ReplayCache::new(config.history_cache_bytes),
+            sessions: Default::default(),
             undelivered: Undelivered::default(),
-            poll: PollSettings { is_short: config.short_poll, interval: config.poll_interval },
+            is_short_poll: config.short_poll,
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         });
+        let feeder = FeederSettings {
+            pace: PaceSettings {
+                shortest: config.feed_interval_min,
+                longest: config.feed_interval_max,
+            },
+            intent_age: config.reconciler_age_threshold,
+        };
+        core.spawn(Arc::clone(&core).feed(feeder));
         let settings = ReconcilerSettings {
             interval: config.reconciler_interval,
             scan_interval: config.reconciler_scan_interval,
@@ -91,12 +111,35 @@ impl CosmosDBProvider {
         self.core.shutdown.cancel();
         self.core.tasks.close();
         self.core.tasks.wait().await;
+        self.core.leases.release_process().await;
     }
 }
 
 impl Drop for CosmosDBProvider {
     fn drop(&mut self) {
         self.core.shutdown.cancel();
+    }
+}
+
+fn lease_providers(
+    config: &CosmosDBProviderConfig,
+    store: &Store,
+) -> (Arc<dyn LeaseProvider>, Arc<dyn LeaseProvider>) {
+    let settings =
+        LeaseSettings { duration: config.lease_duration, dispatchers: config.orch_concurrency };
+    match &config.leases {
+        Leases::InMemory => (
+            Arc::new(InMemoryLeaseProvider::new(config.orch_concurrency)),
+            Arc::new(InMemoryLeaseProvider::new(config.worker_concurrency)),
+        ),
+        Leases::CosmosDB => {
+            let leases = CosmosDBLeaseProvider::new(store.clone(), settings);
+            let workers = leases.for_dispatchers(config.worker_concurrency);
+            (Arc::new(leases), Arc::new(workers))
+        }
+        Leases::Custom { orchestrations, workers } => {
+            (Arc::clone(orchestrations), Arc::clone(workers))
+        }
     }
 }
 
@@ -116,7 +159,10 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        self.core.fetch_turn(lock_timeout, poll_timeout, filter).await
+        traced("fetch_orchestration_item", async {
+            self.core.fetch_turn(lock_timeout, poll_timeout, filter).await
+        })
+        .await
     }
 
     async fn ack_orchestration_item(
@@ -129,15 +175,18 @@ impl Provider for CosmosDBProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
-        let outcome = Outcome {
-            execution_id,
-            history: history_delta,
-            worker_items,
-            orchestrator_items,
-            metadata,
-            cancelled: cancelled_activities,
-        };
-        self.core.ack_turn(lock_token, outcome).await
+        traced("ack_orchestration_item", async {
+            let outcome = Outcome {
+                execution_id,
+                history: history_delta,
+                worker_items,
+                orchestrator_items,
+                metadata,
+                cancelled: cancelled_activities,
+            };
+            self.core.ack_turn(lock_token, outcome).await
+        })
+        .await
     }
 
     async fn abandon_orchestration_item(
@@ -146,7 +195,10 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.core.abandon_turn(lock_token, delay, ignore_attempt).await
+        traced("abandon_orchestration_item", async {
+            self.core.abandon_turn(lock_token, delay, ignore_attempt).await
+        })
+        .await
     }
 
     async fn renew_orchestration_item_lock(
@@ -154,11 +206,18 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        self.core.renew_turn(token, extend_for).await
+        traced("renew_orchestration_item_lock", async {
+            self.core.renew_turn(token, extend_for).await
+        })
+        .await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        self.core.read_execution("read", instance, None).await
+        traced("read", async {
+            about_instance(instance);
+            self.core.read_execution("read", instance, None).await
+        })
+        .await
     }
 
     async fn read_with_execution(
@@ -166,7 +225,11 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        self.core.read_execution("read_with_execution", instance, Some(execution_id)).await
+        traced("read_with_execution", async {
+            about_instance(instance);
+            self.core.read_execution("read_with_execution", instance, Some(execution_id)).await
+        })
+        .await
     }
 
     async fn append_with_execution(
@@ -175,7 +238,11 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        self.core.append(instance, execution_id, &new_events).await
+        traced("append_with_execution", async {
+            about_instance(instance);
+            self.core.append(instance, execution_id, &new_events).await
+        })
+        .await
     }
 
     async fn enqueue_for_orchestrator(
@@ -183,11 +250,12 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        self.core.enqueue_message(&item, delay).await
+        traced("enqueue_for_orchestrator", async { self.core.enqueue_message(&item, delay).await })
+            .await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.core.enqueue_item(&item).await
+        traced("enqueue_for_worker", async { self.core.enqueue_item(&item).await }).await
     }
 
     async fn fetch_work_item(
@@ -197,7 +265,10 @@ impl Provider for CosmosDBProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        self.core.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
+        traced("fetch_work_item", async {
+            self.core.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
+        })
+        .await
     }
 
     async fn ack_work_item(
@@ -205,7 +276,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        self.core.ack_item(token, completion).await
+        traced("ack_work_item", async { self.core.ack_item(token, completion).await }).await
     }
 
     async fn renew_work_item_lock(
@@ -213,7 +284,8 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        self.core.renew_item(token, extend_for).await
+        traced("renew_work_item_lock", async { self.core.renew_item(token, extend_for).await })
+            .await
     }
 
     async fn abandon_work_item(
@@ -222,7 +294,10 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        self.core.abandon_item(token, delay, ignore_attempt).await
+        traced("abandon_work_item", async {
+            self.core.abandon_item(token, delay, ignore_attempt).await
+        })
+        .await
     }
 
     async fn renew_session_lock(
@@ -231,14 +306,17 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        self.core.renew_sessions(owner_ids, extend_for, idle_timeout).await
+        traced("renew_session_lock", async {
+            self.core.renew_sessions(owner_ids, extend_for, idle_timeout).await
+        })
+        .await
     }
 
     async fn cleanup_orphaned_sessions(
         &self,
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        self.core.clean_up_sessions().await
+        traced("cleanup_orphaned_sessions", async { self.core.clean_up_sessions().await }).await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -250,7 +328,11 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        self.core.custom_status(instance, last_seen_version).await
+        traced("get_custom_status", async {
+            about_instance(instance);
+            self.core.custom_status(instance, last_seen_version).await
+        })
+        .await
     }
 
     async fn get_kv_value(
@@ -258,39 +340,61 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        self.core.key_value(instance, key).await
+        traced("get_kv_value", async {
+            about_instance(instance);
+            self.core.key_value(instance, key).await
+        })
+        .await
     }
 
     async fn get_kv_all_values(
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        self.core.key_values("get_kv_all_values", instance).await
+        traced("get_kv_all_values", async {
+            about_instance(instance);
+            self.core.key_values("get_kv_all_values", instance).await
+        })
+        .await
     }
 
     async fn get_instance_stats(
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        self.core.stats(instance).await
+        traced("get_instance_stats", async {
+            about_instance(instance);
+            self.core.stats(instance).await
+        })
+        .await
     }
 }
 
 #[async_trait]
 impl ProviderAdmin for CosmosDBProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        self.core.list_instances("list_instances", "", &[]).await
+        traced("list_instances", async {
+            self.core.list_instances("list_instances", "", &[]).await
+        })
+        .await
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        let parameters = [("@status", json!(status))];
-        let condition = " AND c.status = @status";
-        self.core.list_instances("list_instances_by_status", condition, &parameters).await
+        traced("list_instances_by_status", async {
+            let parameters = [("@status", json!(status))];
+            let condition = " AND c.status = @status";
+            self.core.list_instances("list_instances_by_status", condition, &parameters).await
+        })
+        .await
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        let executions = self.core.executions("list_executions", instance).await?;
-        Ok(executions.into_iter().map(|execution| execution.execution_id).collect())
+        traced("list_executions", async {
+            about_instance(instance);
+            let executions = self.core.executions("list_executions", instance).await?;
+            Ok(executions.into_iter().map(|execution| execution.execution_id).collect())
+        })
+        .await
     }
 
     async fn read_history_with_execution_id(
@@ -298,21 +402,37 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        let operation = "read_history_with_execution_id";
-        self.core.read_execution(operation, instance, Some(execution_id)).await
+        traced("read_history_with_execution_id", async {
+            about_instance(instance);
+            let operation = "read_history_with_execution_id";
+            self.core.read_execution(operation, instance, Some(execution_id)).await
+        })
+        .await
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        self.core.read_execution("read_history", instance, None).await
+        traced("read_history", async {
+            about_instance(instance);
+            self.core.read_execution("read_history", instance, None).await
+        })
+        .await
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        let there = self.core.visible_instance("latest_execution_id", instance).await?;
-        Ok(there.map_or(1, |there| there.current_execution_id))
+        traced("latest_execution_id", async {
+            about_instance(instance);
+            let there = self.core.visible_instance("latest_execution_id", instance).await?;
+            Ok(there.map_or(1, |there| there.current_execution_id))
+        })
+        .await
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        self.core.instance_info(instance).await
+        traced("get_instance_info", async {
+            about_instance(instance);
+            self.core.instance_info(instance).await
+        })
+        .await
     }
 
     async fn get_execution_info(
@@ -320,24 +440,36 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError> {
-        self.core.execution_info(instance, execution_id).await
+        traced("get_execution_info", async {
+            about_instance(instance);
+            self.core.execution_info(instance, execution_id).await
+        })
+        .await
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        self.core.system_metrics().await
+        traced("get_system_metrics", async { self.core.system_metrics().await }).await
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        self.core.queue_depths().await
+        traced("get_queue_depths", async { self.core.queue_depths().await }).await
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        self.core.children("list_children", instance_id).await
+        traced("list_children", async {
+            about_instance(instance_id);
+            self.core.children("list_children", instance_id).await
+        })
+        .await
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        let there = self.core.expect_instance("get_parent_id", instance_id).await?;
-        Ok(there.parent_instance_id)
+        traced("get_parent_id", async {
+            about_instance(instance_id);
+            let there = self.core.expect_instance("get_parent_id", instance_id).await?;
+            Ok(there.parent_instance_id)
+        })
+        .await
     }
 
     async fn delete_instances_atomic(
@@ -345,14 +477,15 @@ impl ProviderAdmin for CosmosDBProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.core.delete_instances(ids, force).await
+        traced("delete_instances_atomic", async { self.core.delete_instances(ids, force).await })
+            .await
     }
 
     async fn delete_instance_bulk(
         &self,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.core.delete_bulk(filter).await
+        traced("delete_instance_bulk", async { self.core.delete_bulk(filter).await }).await
     }
 
     async fn prune_executions(
@@ -360,7 +493,11 @@ impl ProviderAdmin for CosmosDBProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        self.core.prune(instance_id, &options).await
+        traced("prune_executions", async {
+            about_instance(instance_id);
+            self.core.prune(instance_id, &options).await
+        })
+        .await
     }
 
     async fn prune_executions_bulk(
@@ -368,6 +505,7 @@ impl ProviderAdmin for CosmosDBProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        self.core.prune_bulk(&filter, &options).await
+        traced("prune_executions_bulk", async { self.core.prune_bulk(&filter, &options).await })
+            .await
     }
 }

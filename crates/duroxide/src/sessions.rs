@@ -1,5 +1,7 @@
 //! Sessions: activities that go to the worker that had the last of them.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, SessionFetchConfig};
@@ -26,6 +28,60 @@ const EXPIRED: &str = "SELECT * FROM c WHERE c.type = 'session' AND c.lockedUnti
 const WAITING: &str =
     "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'worker_queue' AND c.sessionId = @session";
 
+/// The sessions that workers of this process have claimed.
+#[derive(Debug, Default)]
+pub(crate) struct OwnSessions(Mutex<Owned>);
+
+#[derive(Debug, Default)]
+struct Owned {
+    /// Workers whose sessions were asked for.
+    owners: HashSet<String>,
+    /// Sessions, and the workers that have them.
+    sessions: HashMap<String, String>,
+    /// There were more than are remembered.
+    has_more: bool,
+}
+
+/// The most sessions that are remembered; if there are more, the container is asked.
+const MAX_REMEMBERED: usize = 10_000;
+
+impl OwnSessions {
+    fn owned(&self) -> MutexGuard<'_, Owned> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn claimed(&self, session: &str, owner: &str) {
+        let mut owned = self.owned();
+        if owned.sessions.len() < MAX_REMEMBERED || owned.sessions.contains_key(session) {
+            owned.sessions.insert(session.to_owned(), owner.to_owned());
+        } else {
+            owned.has_more = true;
+        }
+    }
+
+    /// The sessions of workers; none if the container has to be asked.
+    fn of(&self, owners: &[&str]) -> Option<Vec<String>> {
+        let owned = self.owned();
+        let is_known = !owned.has_more && owners.iter().all(|it| owned.owners.contains(*it));
+        let of_owners = |(_, owner): &(&String, &String)| owners.contains(&owner.as_str());
+        is_known.then(|| owned.sessions.iter().filter(of_owners).map(|it| it.0.clone()).collect())
+    }
+
+    fn found(&self, owners: &[&str], sessions: &[SessionDocument]) {
+        for session in sessions {
+            self.claimed(&session.session_id, &session.owner_id);
+        }
+        let mut owned = self.owned();
+        if owned.owners.len() < MAX_REMEMBERED {
+            owned.owners.extend(owners.iter().map(|owner| (*owner).to_owned()));
+        }
+    }
+
+    fn lost(&self, session: &str) {
+        self.owned().sessions.remove(session);
+    }
+}
+
 impl Core {
     /// Claims a session for a worker, or extends its claim; false if another worker has it.
     pub(crate) async fn claim_session(
@@ -48,6 +104,7 @@ impl Core {
                 Write::create(&new.id, &new)
             }
         };
+        self.sessions.claimed(session, &config.owner_id);
         match self.store.write_once(&ids::session_partition(session), &[write]).await {
             Ok(_) => Ok(true),
             Err(failure) => match failure.cause {
@@ -95,10 +152,7 @@ impl Core {
         let tell = |failure: Failure| failure.tell(RENEW, "sessions");
         let now = self.store.now();
         let since = now.saturating_sub(millis(idle_timeout));
-        let parameters =
-            [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
-        let owned: Vec<SessionDocument> =
-            self.store.documents(Scope::Everything, OWNED, &parameters).await.map_err(tell)?;
+        let owned = self.owned_sessions(owners, now, since).await.map_err(tell)?;
         let mut renewed = 0;
         for mut session in owned {
             session.locked_until = now.saturating_add(millis(extend_for));
@@ -113,6 +167,38 @@ impl Core {
             }
         }
         Ok(renewed)
+    }
+
+    /// The sessions of workers that are held and were used lately. The container is asked once for those of an
+    /// earlier process of the same workers; from then on this process knows which it has claimed.
+    async fn owned_sessions(
+        &self,
+        owners: &[&str],
+        now: i64,
+        since: i64,
+    ) -> Result<Vec<SessionDocument>, Failure> {
+        let Some(known) = self.sessions.of(owners) else {
+            let parameters =
+                [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
+            let owned: Vec<SessionDocument> =
+                self.store.documents(Scope::Everything, OWNED, &parameters).await?;
+            self.sessions.found(owners, &owned);
+            return Ok(owned);
+        };
+        let mut owned = Vec::new();
+        for session in known {
+            let there = self.read_session(&session).await?;
+            let ours = |it: &SessionDocument| {
+                owners.contains(&it.owner_id.as_str()) && it.locked_until > now
+            };
+            match there.filter(ours) {
+                Some(there) if there.last_activity > since => owned.push(there),
+                // It idles out, unless it is used before.
+                Some(_) => {}
+                None => self.sessions.lost(&session),
+            }
+        }
+        Ok(owned)
     }
 
     /// Removes sessions that nobody holds and nothing waits for.

@@ -15,6 +15,7 @@ use sidereal::{BatchItemOptions, BatchOperationResult};
 
 use crate::clock::ProviderClock;
 use crate::failure::{Cause, Failure};
+use crate::meter;
 use crate::region::RequestTerms;
 use crate::write::{Change, Write};
 
@@ -68,7 +69,8 @@ impl Store {
         id: &str,
     ) -> Result<Option<T>, Failure> {
         let (sent, options) = (self.clock.machine_time(), self.terms.load().item());
-        match self.container.read_item(partition, id, options).await {
+        let response = self.container.read_item(partition, id, options).await;
+        match self.counted(response) {
             Ok(response) => {
                 self.clock.observe_response(sent, &response);
                 response.into_model().map(Some).map_err(Failure::of_read)
@@ -76,6 +78,67 @@ impl Store {
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(Failure::of_read(error)),
         }
+    }
+
+    /// Changes a document. Says what it is then.
+    pub(crate) async fn patch<T: DeserializeOwned>(
+        &self,
+        partition: &str,
+        id: &str,
+        patch: Patch,
+    ) -> Result<T, Failure> {
+        let mut options = self.terms.load().item().unwrap_or_default();
+        options.write.content_response_on_write = Some(true);
+        let sent = self.clock.machine_time();
+        let response = self.container.patch_item(partition, id, patch, Some(options)).await;
+        let response = self.counted(response).map_err(Failure::of_write)?;
+        self.clock.observe_response(sent, &response);
+        response.into_model().map_err(Failure::of_read)
+    }
+
+    /// Creates a document.
+    pub(crate) async fn create(
+        &self,
+        partition: &str,
+        document: &impl serde::Serialize,
+    ) -> Result<(), Failure> {
+        let options = self.terms.load().item();
+        let response = self.container.create_item(partition, document, options).await;
+        self.counted(response).map(drop).map_err(Failure::of_write)
+    }
+
+    /// A page of a query, with what it cost taken note of.
+    pub(crate) fn counted_page<T>(
+        &self,
+        page: sidereal::Result<QueryPage<T>>,
+    ) -> Result<QueryPage<T>, Failure> {
+        match page {
+            Ok(page) => {
+                self.count_page(&page);
+                Ok(page)
+            }
+            Err(error) => {
+                meter::count_error(&error);
+                Err(Failure::of_read(error))
+            }
+        }
+    }
+
+    pub(crate) fn count_page<T>(&self, page: &QueryPage<T>) {
+        meter::count(page.requests(), page.request_charge());
+    }
+
+    fn counted<T>(
+        &self,
+        response: sidereal::Result<sidereal::Response<T>>,
+    ) -> sidereal::Result<sidereal::Response<T>> {
+        match &response {
+            Ok(response) => {
+                meter::count(response.diagnostics().attempts().len(), response.request_charge());
+            }
+            Err(error) => meter::count_error(error),
+        }
+        response
     }
 
     /// A query, to be run.
@@ -103,12 +166,8 @@ impl Store {
         text: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<T>, Failure> {
-        let mut rows = self.query(scope, text, parameters).items::<Value>();
-        let mut documents = Vec::new();
-        while let Some(row) = rows.next().await {
-            documents.extend(self.readable(row.map_err(Failure::of_read)?));
-        }
-        Ok(documents)
+        let rows: Vec<Value> = self.values(scope, text, parameters).await?;
+        Ok(rows.into_iter().filter_map(|row| self.readable(row)).collect())
     }
 
     /// A document, if it is one of the type; if not, that is told.
@@ -132,7 +191,12 @@ impl Store {
         text: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<T>, Failure> {
-        self.query(scope, text, parameters).items().collect().await.map_err(Failure::of_read)
+        let mut pages = self.query(scope, text, parameters).pages::<T>();
+        let mut rows = Vec::new();
+        while let Some(page) = pages.next().await {
+            rows.extend(self.counted_page(page)?.into_items());
+        }
+        Ok(rows)
     }
 
     /// Applies changes to a partition, all or none, once: no waiting.
@@ -143,6 +207,12 @@ impl Store {
     ) -> Result<Vec<BatchOperationResult>, Failure> {
         let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
         let response = self.container.execute_batch(batch, self.terms.load().item()).await;
+        match &response {
+            Ok(response) => {
+                meter::count(response.diagnostics().attempts().len(), response.request_charge());
+            }
+            Err(error) => meter::count_error(error),
+        }
         response.map(sidereal::BatchResponse::into_results).map_err(Failure::of_write)
     }
 

@@ -8,9 +8,12 @@ use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use crate::call::about_instance;
 use crate::core::Core;
-use crate::documents::{PartDocument, Payload, TombstoneDocument, WorkerDocument};
+use crate::dispatch::{Handed, ItemHint, ParkedWorker, Wanted};
+use crate::documents::{PartDocument, Payload, TombstoneDocument, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
+use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
 use crate::work_items::{Enqueued, addressee, encode, message};
@@ -25,13 +28,16 @@ const RENEW: &str = "renew_work_item_lock";
 /// How many candidates are read at once.
 const CANDIDATE_PAGE: u32 = 50;
 
+/// When an activity is tried again whose session another worker has.
+const TAKEN_SESSION_MS: i64 = 250;
+
 /// What a worker is given: the activity, its token, how often it was tried.
 pub(crate) type FetchedItem = (WorkItem, String, u32);
 
 impl Core {
     /// Fetches an activity.
     pub(crate) async fn fetch_item(
-        &self,
+        self: &Arc<Self>,
         lock_timeout: Duration,
         poll_timeout: Duration,
         session: Option<&SessionFetchConfig>,
@@ -40,17 +46,120 @@ impl Core {
         if matches!(tags, TagFilter::None) {
             return Ok(None);
         }
-        let polling = self.polling(poll_timeout);
+        let found = match poll_timeout.is_zero() || self.is_short_poll {
+            true => self.look_for_item_in_slots(lock_timeout, session, tags).await,
+            false => self.wait_for_item(lock_timeout, poll_timeout, session, tags).await,
+        };
+        found.map_err(|failure| failure.tell(FETCH, "candidates"))
+    }
+
+    /// Waits for an activity: one that is handed over, or one that a hint is about.
+    async fn wait_for_item(
+        self: &Arc<Self>,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<FetchedItem>, Failure> {
+        let end = tokio::time::Instant::now() + poll_timeout;
         loop {
-            let enqueued = self.enqueued.notified();
-            let found = self.look_for_item(lock_timeout, session, tags).await;
-            if let Some(item) = found.map_err(|failure| failure.tell(FETCH, "candidates"))? {
-                return Ok(Some(item));
-            }
-            if !polling.wait(enqueued).await {
-                return Ok(None);
+            let taken_sessions = &HashSet::new();
+            let wanted = Wanted { tags, sessions: session.is_some(), taken_sessions };
+            match self.dispatch.next_item(wanted, millis(lock_timeout)) {
+                Ok(hint) => {
+                    if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
+                        return Ok(Some(item));
+                    }
+                }
+                Err(parked) => {
+                    let waiting = Waiting { core: self, parked };
+                    let is_over =
+                        tokio::time::timeout_at(end, waiting.parked.wait()).await.is_err();
+                    if let Some(handed) = waiting.parked.leave() {
+                        return Ok(Some(self.accept(*handed)));
+                    }
+                    if is_over {
+                        return Ok(None);
+                    }
+                }
             }
         }
+    }
+
+    /// Takes over an activity that was locked for this worker when it was scheduled.
+    fn accept(&self, handed: Handed) -> FetchedItem {
+        let Handed { work_item, token, document } = handed;
+        // Without its version it is read again when it is needed.
+        if document.etag.is_some() {
+            let (expires, now) = (document.locked_until.unwrap_or_default(), self.store.now());
+            self.items.insert(&token, document, expires, now);
+        }
+        (work_item, token, 1)
+    }
+
+    /// Releases an activity that was locked for a worker that is gone.
+    pub(crate) fn give_back(self: &Arc<Self>, handed: Box<Handed>) {
+        let core = Arc::clone(self);
+        self.spawn(async move {
+            let (_, token, _) = core.accept(*handed);
+            if let Err(error) = core.abandon_item(&token, None, true).await {
+                tracing::debug!(%error, "an activity that nobody took waits for its lock to end");
+            }
+        });
+    }
+
+    /// Claims an activity that a hint is about.
+    async fn claim_hinted(
+        &self,
+        hint: ItemHint,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+    ) -> Result<Option<FetchedItem>, Failure> {
+        if let (Some(id), Some(config)) = (&hint.session, session)
+            && !self.claim_session(id, config).await?
+        {
+            // Another worker has the session, perhaps one of this process.
+            let now = self.store.now();
+            self.dispatch.item_enqueued(hint, now.saturating_add(TAKEN_SESSION_MS), now);
+            return Ok(None);
+        }
+        let item = match (hint.document, hint.etag) {
+            (Some(document), _) => *document,
+            (None, _) => match self.read_item(&hint.instance, &hint.id).await? {
+                Some(item) if !item.is_locked(self.store.now()) => item,
+                _ => return Ok(None),
+            },
+        };
+        match self.is_committed(&item).await? {
+            true => self.claim_item(item, lock_timeout).await,
+            false => Ok(None),
+        }
+    }
+
+    /// Reads an activity; none if it was finished or cancelled.
+    async fn read_item(&self, instance: &str, id: &str) -> Result<Option<WorkerDocument>, Failure> {
+        let there: Option<Value> = self.store.read(instance, id).await?;
+        let there = there.filter(|there| there["type"] == kinds::WORKER_ITEM);
+        Ok(there.and_then(|there| self.store.readable(there)))
+    }
+
+    /// Looks once: with short polls in the slots of the worker first, then everywhere.
+    async fn look_for_item_in_slots(
+        &self,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<FetchedItem>, Failure> {
+        if self.is_short_poll {
+            let slots = self.worker_leases.acquire_slots(caller_id()).await;
+            let slots: Slots = slots.into_iter().collect();
+            if !slots.is_all()
+                && let Some(item) = self.look_for_item(lock_timeout, session, tags, slots).await?
+            {
+                return Ok(Some(item));
+            }
+        }
+        self.look_for_item(lock_timeout, session, tags, ALL_SLOTS).await
     }
 
     async fn look_for_item(
@@ -58,14 +167,19 @@ impl Core {
         lock_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
+        slots: Slots,
     ) -> Result<Option<FetchedItem>, Failure> {
-        let (text, names) = candidates(session.is_some(), tags);
-        let parameters = [("@now", json!(self.store.now())), ("@tags", json!(names))];
+        let (text, names) = candidates(session.is_some(), tags, slots);
+        let parameters = [
+            ("@now", json!(self.store.now())),
+            ("@tags", json!(names)),
+            ("@slots", json!(slots.to_vec())),
+        ];
         let query = self.store.query(Scope::Everything, &text, &parameters);
         let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Value>();
         let mut taken_sessions = HashSet::new();
         while let Some(page) = pages.next().await {
-            let rows = page.map_err(Failure::of_read)?.into_items();
+            let rows = self.store.counted_page(page)?.into_items();
             let readable = rows.into_iter().filter_map(|row| self.store.readable(row));
             let mut items: Vec<WorkerDocument> = readable.collect();
             items.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -136,7 +250,9 @@ impl Core {
                 Cause::Transient | Cause::Refused => return Err(failure),
             },
         }
+        about_instance(&instance);
         let (attempts, expires) = (item.attempt_count, item.locked_until.unwrap_or_default());
+        self.dispatch.item_taken(&item.id, expires, now);
         self.items.insert(&token, item, expires, now);
         Ok(Some((work_item, token, attempts)))
     }
@@ -151,6 +267,7 @@ impl Core {
         let item = held.lock().await;
         self.check_item(ACK, token, &item)?;
         let instance = &item.instance_id;
+        about_instance(instance);
         let mut batch = vec![removed(&item)];
         let mut parts = Vec::new();
         if let Some(completion) = &completion {
@@ -184,9 +301,13 @@ impl Core {
             },
         }
         self.items.remove(token);
+        self.dispatch.item_released(&item.id);
+        if completion.is_some() {
+            let now = self.store.now();
+            self.dispatch.message_enqueued(instance, now, now);
+        }
         self.touch_session(item.session_id.as_deref()).await;
         self.remove_parts(instance, &item.id, &item.work_item);
-        self.enqueued.notify_waiters();
         Ok(())
     }
 
@@ -272,7 +393,9 @@ impl Core {
                 }
             },
         }
-        self.items.extend(token, renewed.locked_until.unwrap_or_default());
+        let until = renewed.locked_until.unwrap_or_default();
+        self.items.extend(token, until);
+        self.dispatch.item_taken(&item.id, until, self.store.now());
         *item = renewed;
         self.touch_session(item.session_id.as_deref()).await;
         Ok(())
@@ -322,8 +445,15 @@ impl Core {
         let release = [locked(&item, attempts, Some(visible_at))];
         let written = self.store.write(&item.instance_id, &release, until).await;
         self.items.remove(token);
+        self.dispatch.item_released(&item.id);
         match written {
-            Ok(_) => {}
+            Ok(results) => {
+                let etag = results.first().and_then(|it| it.etag().cloned());
+                item.attempt_count = item.attempt_count.saturating_add_signed(attempts);
+                item.visible_at = visible_at;
+                let hint = ItemHint::of(&item, etag);
+                self.dispatch.item_enqueued(hint, visible_at, self.store.now());
+            }
             Err(failure) => match failure.cause {
                 // It expires by itself.
                 Cause::Ambiguous => {}
@@ -333,7 +463,6 @@ impl Core {
                 _ => return Err(gone(ABANDON, &item.instance_id)),
             },
         }
-        self.enqueued.notify_waiters();
         Ok(())
     }
 
@@ -378,12 +507,29 @@ impl Core {
     }
 }
 
+/// A worker that waits, until it is dropped: by its runtime, perhaps, just when an activity is handed to it.
+struct Waiting<'a> {
+    core: &'a Arc<Core>,
+    parked: ParkedWorker,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(handed) = self.parked.leave() {
+            self.core.give_back(handed);
+        }
+    }
+}
+
 /// The query for activities that wait, and the tags it is about.
-fn candidates(with_sessions: bool, tags: &TagFilter) -> (String, Vec<String>) {
+fn candidates(with_sessions: bool, tags: &TagFilter, slots: Slots) -> (String, Vec<String>) {
     let mut text = String::from(
         "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
          AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)",
     );
+    if !slots.is_all() {
+        text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
+    }
     if !with_sessions {
         text.push_str(" AND IS_NULL(c.sessionId)");
     }

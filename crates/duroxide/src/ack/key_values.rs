@@ -13,8 +13,8 @@ use crate::write::Write;
 pub(super) struct KeyValues {
     /// Those that the turn changed: after it, and before it if there was a document.
     changed: Vec<(KeyValueDocument, Option<KeyValueDocument>)>,
-    /// How many documents there are then.
-    pub(super) count: u32,
+    /// All of them.
+    pub(super) all: Vec<KeyValueDocument>,
 }
 
 /// The keys after a turn: what its events set and cleared; at the end of an execution, what the next starts with.
@@ -47,12 +47,12 @@ pub(super) fn after(turn: &Turn<'_>) -> KeyValues {
     let is_changed = |document: &KeyValueDocument| {
         before.get(document.key.as_str()).is_none_or(|before| *before != document)
     };
-    let count = documents.values().filter(|document| !document.is_empty()).count();
+    let all = documents.values().filter(|document| !document.is_empty()).cloned().collect();
     let changed = documents.into_values().filter(is_changed).map(|document| {
         let before = before.get(document.key.as_str()).map(|before| (*before).clone());
         (document, before)
     });
-    KeyValues { changed: changed.collect(), count: u32::try_from(count).unwrap_or(u32::MAX) }
+    KeyValues { changed: changed.collect(), all }
 }
 
 fn entry<'a>(

@@ -1,5 +1,6 @@
 //! Committing a turn: everything it wrote in one batch, or staged and then committed by one.
 
+mod hand_offs;
 mod key_values;
 mod plan;
 mod run;

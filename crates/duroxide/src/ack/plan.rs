@@ -6,9 +6,11 @@ use duroxide::providers::{
 use duroxide::{Event, EventKind};
 
 use super::key_values;
+use crate::dispatch::HandOff;
 use crate::documents::{
     Cleanup, ExecutionDocument, HistoryDocument, InstanceDocument, IntentDocument,
-    KeyValueDocument, MessageDocument, PartDocument, Payload, PinnedVersion, delivery, kinds,
+    KeyValueDocument, MessageDocument, PartDocument, Payload, PinnedVersion, WorkerDocument,
+    delivery, kinds,
 };
 use crate::fetch::consume;
 use crate::ids;
@@ -34,6 +36,8 @@ pub(crate) struct Turn<'a> {
     pub(crate) orchestrator_items: &'a [WorkItem],
     pub(crate) metadata: &'a ExecutionMetadata,
     pub(crate) cancelled: &'a [ScheduledActivityIdentifier],
+    /// For each activity, the waiting worker that it is given to, if there is one.
+    pub(crate) handed: &'a [Option<HandOff>],
     pub(crate) now: i64,
     /// Orders what the turn enqueues among what the process does.
     pub(crate) first_seq: u64,
@@ -51,18 +55,35 @@ pub(crate) struct AckPlan {
     pub(crate) instance: InstanceDocument,
     /// What is to be delivered to other instances then.
     pub(crate) intents: Vec<(IntentDocument, Vec<PartDocument>)>,
+    /// The activities that wait then, in the order of the turn's; none where one was cancelled at once.
+    pub(crate) workers: Vec<Option<WorkerDocument>>,
+    /// When messages to the instance itself become visible.
+    pub(crate) own_messages: Vec<i64>,
+    /// How long the turn's events are as text.
+    pub(crate) history_bytes: usize,
+    /// All keys of the instance then.
+    pub(crate) key_values: Vec<KeyValueDocument>,
 }
 
 /// Plans the commit of a turn.
 pub(crate) fn plan(turn: &Turn<'_>) -> Result<AckPlan, ProviderError> {
+    let planned = plan_with(turn, turn.handed)?;
+    match planned.staged.is_empty() {
+        true => Ok(planned),
+        // The lock of a worker would begin before the turn is committed.
+        false => plan_with(turn, &[]),
+    }
+}
+
+fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, ProviderError> {
     let mut documents = Documents::default();
     let mut instance = turn.instance.clone();
     instance.commit(turn.token, turn.now);
     history(turn, &mut documents)?;
-    worker_items(turn, &mut documents)?;
+    let workers = worker_items(turn, handed, &mut documents)?;
     let intents = orchestrator_items(turn, &instance, &mut documents)?;
     let key_values = key_values::after(turn);
-    instance.key_values = key_values.count;
+    instance.key_values = u32::try_from(key_values.all.len()).unwrap_or(u32::MAX);
     let execution = execution(turn, &mut instance, &mut documents);
     let removed: Vec<Write> =
         turn.messages.iter().map(consume).chain(cancellations(turn)).collect();
@@ -73,19 +94,30 @@ pub(crate) fn plan(turn: &Turn<'_>) -> Result<AckPlan, ProviderError> {
     commit.extend(key_values.writes());
     commit.extend(execution.clone());
     let whole: Vec<Write> = std::iter::once(replaced(&instance)).chain(commit.clone()).collect();
+    let mut plan = AckPlan {
+        staged: Vec::new(),
+        commit,
+        instance,
+        intents,
+        workers,
+        own_messages: documents.messages.iter().map(|message| message.visible_at).collect(),
+        history_bytes: documents.history_bytes,
+        key_values: key_values.all.clone(),
+    };
     if write::fits(&whole) {
-        return Ok(AckPlan { staged: Vec::new(), commit, instance, intents });
+        return Ok(plan);
     }
 
-    let staged_turn = instance.turn;
+    let staged_turn = plan.instance.turn;
     let mut staged = documents.writes(Some(staged_turn));
     staged.extend(key_values.staged(staged_turn));
-    let beside = replaced(&instance).bytes();
+    let beside = replaced(&plan.instance).bytes();
     let mut commit: Vec<Write> = execution.into_iter().collect();
     let left = removed.len().min(write::MAX_BATCH_WRITES - 1 - commit.len());
-    instance.cleanup.extend(removed[left..].iter().map(later));
+    plan.instance.cleanup.extend(removed[left..].iter().map(later));
     commit.extend_from_slice(&removed[..left]);
-    Ok(AckPlan { staged: write::chunks(staged, beside), commit, instance, intents })
+    (plan.staged, plan.commit) = (write::chunks(staged, beside), commit);
+    Ok(plan)
 }
 
 /// The instance as the first change of a batch; its etag is added where it is sent.
@@ -105,10 +137,11 @@ fn later(write: &Write) -> Cleanup {
 #[derive(Debug, Default)]
 struct Documents {
     history: Vec<HistoryDocument>,
-    workers: Vec<crate::documents::WorkerDocument>,
+    workers: Vec<WorkerDocument>,
     messages: Vec<MessageDocument>,
     intents: Vec<IntentDocument>,
     parts: Vec<PartDocument>,
+    history_bytes: usize,
 }
 
 impl Documents {
@@ -141,6 +174,8 @@ fn history(turn: &Turn<'_>, documents: &mut Documents) -> Result<(), ProviderErr
         let (document, parts) =
             event_document(&turn.instance.instance_id, turn.execution_id, event)
                 .map_err(|sentence| ProviderError::permanent(OPERATION, sentence))?;
+        documents.history_bytes +=
+            document.event_data.bytes() + parts.iter().map(|part| part.data.len()).sum::<usize>();
         documents.history.push(document);
         documents.parts.extend(parts);
     }
@@ -177,20 +212,33 @@ fn enqueued(turn: &Turn<'_>, position: usize) -> Enqueued {
     Enqueued { now: turn.now, seq, visible_at: turn.now, is_fenced: true }
 }
 
-fn worker_items(turn: &Turn<'_>, documents: &mut Documents) -> Result<(), ProviderError> {
+/// The activities of the turn. One that a worker waits for is locked for it from the start.
+fn worker_items(
+    turn: &Turn<'_>,
+    handed: &[Option<HandOff>],
+    documents: &mut Documents,
+) -> Result<Vec<Option<WorkerDocument>>, ProviderError> {
+    let mut workers = Vec::with_capacity(turn.worker_items.len());
     for (position, item) in turn.worker_items.iter().enumerate() {
-        let (worker, parts) = worker_item(OPERATION, item, enqueued(turn, position))?;
+        let (mut worker, parts) = worker_item(OPERATION, item, enqueued(turn, position))?;
         if worker.instance_id != turn.instance.instance_id {
             let sentence = "an orchestration schedules activities of its own instance alone";
             return Err(ProviderError::permanent(OPERATION, sentence));
         }
         // Scheduled and cancelled in one turn: it never was.
-        if !is_cancelled(turn, item) {
-            documents.workers.push(worker);
-            documents.parts.extend(parts);
+        if is_cancelled(turn, item) {
+            workers.push(None);
+            continue;
         }
+        if let Some(Some(handed)) = handed.get(position) {
+            worker.lock_token = Some(handed.token.clone());
+            (worker.locked_until, worker.attempt_count) = (Some(handed.locked_until), 1);
+        }
+        workers.push(Some(worker.clone()));
+        documents.workers.push(worker);
+        documents.parts.extend(parts);
     }
-    Ok(())
+    Ok(workers)
 }
 
 fn is_cancelled(turn: &Turn<'_>, item: &WorkItem) -> bool {
@@ -271,6 +319,8 @@ fn intent(
         last_attempt_at: None,
         last_error: None,
         seq: enqueued.seq,
+        enqueued_at: enqueued.now,
+        dispatch_slot: ids::dispatch_slot(source),
         staged_turn: None,
         etag: None,
     };

@@ -10,7 +10,10 @@ use duroxide::providers::{
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
+use super::hand_offs::{Etags, HandOffs};
 use super::{AckPlan, Turn, plan, replaced};
+use crate::cache::Replay;
+use crate::call::about_turn;
 use crate::core::Core;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
 use crate::failure::{Cause, Failure};
@@ -55,6 +58,7 @@ impl Core {
         let held = self.held_turn(ACK, token).await?;
         let mut held = held.lock().await;
         let instance = held.instance.instance_id.clone();
+        about_turn(&instance, held.instance.turn + 1);
         self.check_lock(ACK, token, &held)?;
         let tell = |failure: Failure| failure.tell(ACK, &instance);
         if held.instance.staging_turn.is_some() {
@@ -70,6 +74,7 @@ impl Core {
             false => None,
         };
         let enqueued = outcome.worker_items.len() + outcome.orchestrator_items.len();
+        let hand_offs = HandOffs::reserve(self, &instance, &outcome);
         let plan = plan(&Turn {
             token,
             instance: &held.instance,
@@ -82,26 +87,49 @@ impl Core {
             orchestrator_items: &outcome.orchestrator_items,
             metadata: &outcome.metadata,
             cancelled: &outcome.cancelled,
+            handed: &hand_offs.handed,
             now: self.store.now(),
             first_seq: self.store.clock().next_sequences(enqueued),
         })?;
-        self.commit(token, &mut held, &plan).await?;
+        let etags = self.commit(token, &mut held, &plan).await?;
         self.turns.remove(token);
+        self.remember(&mut held, &plan, &outcome);
+        let now = self.store.now();
+        for visible_at in &plan.own_messages {
+            self.dispatch.message_enqueued(&instance, *visible_at, now);
+        }
+        self.dispatch.turn_released(&instance, now);
+        hand_offs.give(&plan.workers, outcome.worker_items, &etags);
         for message in &held.messages {
             self.remove_parts(&instance, &message.id, &message.work_item);
         }
         self.deliver_all(plan.intents).await;
-        self.enqueued.notify_waiters();
         Ok(())
     }
 
-    /// Sends a plan: what is staged, then what commits.
+    /// Keeps what the next turn is replayed from.
+    fn remember(&self, held: &mut HeldTurn, plan: &AckPlan, outcome: &Outcome) {
+        let instance = &plan.instance;
+        let is_same = outcome.execution_id == held.execution_id;
+        self.replays.forget(&instance.instance_id);
+        let replay = match held.replay.take() {
+            Some(replay) if is_same => replay.with_events(&outcome.history, plan.history_bytes),
+            // Another execution begins with this turn.
+            Some(_) if outcome.execution_id > held.execution_id => {
+                Replay::new(outcome.history.clone(), plan.history_bytes, None)
+            }
+            _ => return,
+        };
+        self.replays.put(instance, replay.with_keys(plan.key_values.clone()));
+    }
+
+    /// Sends a plan: what is staged, then what commits. Says which versions the documents of the last batch have.
     async fn commit(
         &self,
         token: &str,
         held: &mut HeldTurn,
         plan: &AckPlan,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Etags, ProviderError> {
         for (number, chunk) in (1..).zip(&plan.staged) {
             let mut staging = held.instance.clone();
             staging.staging_turn = Some(plan.instance.turn);
@@ -121,7 +149,7 @@ impl Core {
         mut instance: InstanceDocument,
         writes: &[Write],
         is_commit: bool,
-    ) -> Result<(), ProviderError> {
+    ) -> Result<Etags, ProviderError> {
         let partition = instance.instance_id.clone();
         let give_up = self.store.now().saturating_add(PATIENCE_MS);
         let mut may_be_written = false;
@@ -135,9 +163,12 @@ impl Core {
             let until = pause.max(self.store.now() + 1).min(give_up);
             let failure = match self.store.write(&partition, &batch, until).await {
                 Ok(results) => {
-                    instance.etag = results.first().and_then(|it| it.etag().cloned());
+                    let mut etags = results.iter().map(|it| it.etag().cloned());
+                    instance.etag = etags.next().flatten();
+                    let ids = writes.iter().map(|write| write.id.clone());
+                    let etags = ids.zip(etags).filter_map(|(id, etag)| Some((id, etag?))).collect();
                     held.instance = instance;
-                    return Ok(());
+                    return Ok(etags);
                 }
                 Err(failure) => failure,
             };
@@ -146,7 +177,7 @@ impl Core {
                 // Nothing has changed, so another document is in the way, or one is missing.
                 let is_refused = matches!(failure.cause, Cause::Conflict | Cause::NotFound);
                 match self.find_commit(token, held, &instance, is_commit).await? {
-                    true => return Ok(()),
+                    true => return Ok(Etags::new()),
                     // The condition of the etag lets only one of the two be written.
                     false if !is_refused && self.store.now() < give_up => {
                         tokio::time::sleep(FOLLOW_UP_PAUSE).await;
@@ -233,7 +264,9 @@ impl Core {
             }
             Err(failure) => return Err(failure),
         }
-        self.turns.extend(token, instance.locked_until.unwrap_or_default());
+        let until = instance.locked_until.unwrap_or_default();
+        self.turns.extend(token, until);
+        self.dispatch.turn_extended(&partition, until);
         held.instance = instance;
         Ok(())
     }
@@ -297,6 +330,17 @@ impl Core {
         let until = self.store.now().saturating_add(PATIENCE_MS);
         let written = self.store.write(&instance.instance_id, &batch, until).await;
         self.turns.remove(token);
+        let now = self.store.now();
+        match visible_at {
+            Some(visible_at) => {
+                self.dispatch.message_enqueued(&instance.instance_id, visible_at, now);
+                self.dispatch.turn_released(&instance.instance_id, now);
+            }
+            None => {
+                self.dispatch.turn_released(&instance.instance_id, now);
+                self.dispatch.message_enqueued(&instance.instance_id, now, now);
+            }
+        }
         match written {
             Ok(_) => {}
             Err(failure) if failure.cause == Cause::Ambiguous => {
@@ -311,7 +355,6 @@ impl Core {
                 _ => return Err(lost(ABANDON, &instance.instance_id)),
             },
         }
-        self.enqueued.notify_waiters();
         Ok(())
     }
 
@@ -377,7 +420,15 @@ impl Core {
         let (now, expires) = (self.store.now(), instance.locked_until.unwrap_or_default());
         let lock_timeout =
             Duration::from_millis(expires.saturating_sub(now).max(1_000).unsigned_abs());
-        let held = HeldTurn { instance, messages, key_values, lock_timeout, is_dead: false };
+        let held = HeldTurn {
+            execution_id: instance.current_execution_id,
+            instance,
+            messages,
+            key_values: Arc::new(key_values),
+            replay: None,
+            lock_timeout,
+            is_dead: false,
+        };
         Ok(self.turns.insert(token, held, expires, now))
     }
 
@@ -397,6 +448,7 @@ impl Core {
         }
         if !instance.is_held_by(token) || !instance.is_locked(self.store.now()) {
             self.turns.remove(token);
+            self.dispatch.turn_released(&instance.instance_id, self.store.now());
             return Err(lost(operation, &instance.instance_id));
         }
         Ok(())

@@ -39,6 +39,10 @@ pub(crate) struct InstanceDocument {
     /// How many turns were committed.
     #[serde(default)]
     pub(crate) turn: u64,
+    /// How often its history was changed by something else than a turn. What is remembered of it counts for a turn
+    /// and a revision.
+    #[serde(default)]
+    pub(crate) revision: u64,
     /// It was locked, and no turn has named its orchestration yet: nobody sees it but the dispatcher.
     #[serde(default)]
     pub(crate) is_provisional: bool,
@@ -114,6 +118,7 @@ impl InstanceDocument {
             execution_started_at: now,
             completed_at: None,
             turn: 0,
+            revision: 0,
             is_provisional: true,
             key_values: 0,
             recent_acks: Vec::new(),

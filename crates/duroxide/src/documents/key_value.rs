@@ -87,6 +87,14 @@ impl KeyValueDocument {
         }
     }
 
+    /// How large it is, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let value = |change: &Option<KeyValueChange>| {
+            change.as_ref().and_then(|change| change.value.as_ref()).map_or(0, String::len)
+        };
+        self.id.len() + self.key.len() + value(&self.stored) + value(&self.delta)
+    }
+
     /// Whether nothing is left of the key.
     pub(crate) fn is_empty(&self) -> bool {
         self.stored.is_none() && self.delta.is_none()

@@ -23,6 +23,7 @@ pub(crate) mod kinds {
     pub(crate) const HISTORY: &str = "history";
     pub(crate) const INSTANCE: &str = "instance";
     pub(crate) const INTENT: &str = "outbox_intent";
+    pub(crate) const LEASES: &str = "leases";
     pub(crate) const KEY_VALUE: &str = "kv";
     pub(crate) const MESSAGE: &str = "orch_queue";
     pub(crate) const PART: &str = "part";

@@ -42,6 +42,14 @@ pub(crate) struct PartDocument {
 }
 
 impl Payload {
+    /// How long the text is that the document has of it.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::Inline(text) => text.len(),
+            Self::Parts { .. } => 0,
+        }
+    }
+
     /// Puts a text into a document, and into parts if it is too large for one.
     pub(crate) fn of(instance: &str, owner: &str, text: String) -> (Self, Vec<PartDocument>) {
         if text.len() <= MAX_INLINE_BYTES {

@@ -76,6 +76,11 @@ pub(crate) struct IntentDocument {
     /// The order of the messages of one turn.
     #[serde(default)]
     pub(crate) seq: u64,
+    /// The same as `created_at`, and the slot of the sender: whoever looks for work finds undelivered messages too.
+    #[serde(default)]
+    pub(crate) enqueued_at: i64,
+    #[serde(default)]
+    pub(crate) dispatch_slot: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
     #[serde(rename = "_etag", default, skip_serializing)]

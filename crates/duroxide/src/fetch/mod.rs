@@ -2,7 +2,9 @@
 
 mod plan;
 mod run;
+mod states;
 
 pub(crate) use plan::{
-    FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, consume, plan,
+    FetchPlan, FetchTerms, InstanceView, LEFT_ALONE_MS, LockPlan, MAX_MESSAGES, ReadMessage,
+    consume, is_supported, plan,
 };

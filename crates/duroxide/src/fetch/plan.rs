@@ -3,12 +3,15 @@
 
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 
-use crate::documents::{Cleanup, InstanceDocument, MessageDocument};
+use crate::documents::{Cleanup, InstanceDocument, MessageDocument, PinnedVersion};
 use crate::work_items::is_start;
 use crate::write::{Change, Write};
 
 /// The most messages of one turn: as many as fit into the batch that locks them, beside the instance.
 pub(crate) const MAX_MESSAGES: usize = 99;
+
+/// How long an instance is left alone that cannot be fetched for another reason than a lock.
+pub(crate) const LEFT_ALONE_MS: i64 = 5_000;
 
 /// What was read of an instance's partition.
 #[derive(Clone, Debug, Default)]
@@ -39,8 +42,9 @@ pub(crate) struct FetchTerms<'a> {
 /// What is to be done with an instance.
 #[derive(Debug)]
 pub(crate) enum FetchPlan {
-    /// Nothing now: it is locked, incompatible, being deleted, or has no message that can be handled.
-    Skip,
+    /// Nothing now: it is locked, incompatible, being deleted, or has no message that can be handled. If it may be
+    /// worth another look, from when on.
+    Skip(Option<i64>),
     /// What an earlier turn left has to be removed first; then it is looked at again.
     CleanUp(Vec<Write>),
     /// Messages that nobody will ever handle.
@@ -59,15 +63,19 @@ pub(crate) struct LockPlan {
     pub(crate) messages: Vec<ReadMessage>,
     /// The most that one of the messages was tried, this time included.
     pub(crate) attempts: u32,
+    /// Whether messages are left for another turn.
+    pub(crate) has_more: bool,
 }
 
 /// Plans the next turn of an instance.
 pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     let InstanceView { instance, mut messages } = view;
     if let Some(instance) = &instance {
-        if instance.is_deleting || instance.is_locked(terms.now) || !is_compatible(instance, terms)
-        {
-            return FetchPlan::Skip;
+        if instance.is_locked(terms.now) {
+            return FetchPlan::Skip(instance.locked_until);
+        }
+        if instance.is_deleting || !is_compatible(instance, terms) {
+            return FetchPlan::Skip(Some(terms.now.saturating_add(LEFT_ALONE_MS)));
         }
         if !instance.cleanup.is_empty() {
             return FetchPlan::CleanUp(clean_up(instance));
@@ -77,7 +85,7 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     messages.sort_by(|one, other| one.document.order().cmp(&other.document.order()));
     let is_new = instance.as_ref().is_none_or(|it| it.is_provisional && it.turn == 0);
     if messages.is_empty() {
-        return FetchPlan::Skip;
+        return FetchPlan::Skip(None);
     }
     if is_new {
         let Some(start) = messages.iter().position(|message| is_start(&message.item)) else {
@@ -87,22 +95,32 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
         let place = start.min(MAX_MESSAGES - 1);
         messages.swap(start, place);
     }
+    let has_more = messages.len() > MAX_MESSAGES;
     messages.truncate(MAX_MESSAGES);
-    FetchPlan::Lock(Box::new(lock(instance, messages, terms)))
+    let plan = LockPlan { has_more, ..lock(instance, messages, terms) };
+    FetchPlan::Lock(Box::new(plan))
 }
 
 /// Whether the dispatcher can replay the current execution. What is not pinned, it can; and of a filter the first
 /// range counts.
 fn is_compatible(instance: &InstanceDocument, terms: FetchTerms<'_>) -> bool {
-    let Some(filter) = terms.filter else { return true };
+    is_supported(terms.filter, instance.pinned_duroxide_version)
+}
+
+/// Whether a version is among those that a dispatcher can replay.
+pub(crate) fn is_supported(
+    filter: Option<&DispatcherCapabilityFilter>,
+    pinned: Option<PinnedVersion>,
+) -> bool {
+    let Some(filter) = filter else { return true };
     let Some(range) = filter.supported_duroxide_versions.first() else { return false };
-    instance.pinned_duroxide_version.is_none_or(|pinned| range.contains(&pinned.into()))
+    pinned.is_none_or(|pinned| range.contains(&pinned.into()))
 }
 
 /// Events that were enqueued before their orchestration are dropped; anything else may have overtaken its start.
 fn without_start(messages: &[ReadMessage]) -> FetchPlan {
     if !messages.iter().all(|message| matches!(message.item, WorkItem::QueueMessage { .. })) {
-        return FetchPlan::Skip;
+        return FetchPlan::Skip(None);
     }
     let drop = |message: &ReadMessage| consume(&message.document);
     FetchPlan::Drop(messages.iter().map(drop).collect())
@@ -153,5 +171,5 @@ fn lock(
     let writes = std::iter::once(first).chain(messages.iter().map(lock)).collect();
     let tried = |message: &ReadMessage| message.document.attempt_count + 1;
     let attempts = messages.iter().map(tried).max().unwrap_or(1);
-    LockPlan { writes, instance, messages, attempts }
+    LockPlan { writes, instance, messages, attempts, has_more: false }
 }

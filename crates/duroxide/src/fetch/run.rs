@@ -1,6 +1,7 @@
 //! The requests of a fetch: candidates, one look at an instance, its lock, its history.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{
@@ -10,11 +11,17 @@ use duroxide::{Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, plan};
+use super::{
+    FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, is_supported, plan,
+};
+use crate::cache::Replay;
+use crate::call::about_turn;
 use crate::core::Core;
+use crate::dispatch::Claim;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
 use crate::failure::{Cause, Failure};
 use crate::held::HeldTurn;
+use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
 use crate::write;
@@ -26,11 +33,7 @@ pub(crate) type FetchedTurn = (OrchestrationItem, String, u32);
 
 /// Instances with messages that are due, those that wait longest first.
 const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now) ORDER BY c.enqueuedAt";
-
-/// Of instances, what decides whether they can be fetched.
-const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.isDeleting FROM c \
-     WHERE c.type = 'instance' AND ARRAY_CONTAINS(@ids, c.instanceId)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
 
 /// An instance and its messages that are due, the instance first.
 const VIEW: &str = "SELECT TOP @limit * FROM c WHERE c.type = 'instance' \
@@ -56,16 +59,6 @@ struct Candidate {
     instance_id: String,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct State {
-    instance_id: String,
-    lock_token: Option<String>,
-    locked_until: Option<i64>,
-    #[serde(default)]
-    is_deleting: bool,
-}
-
 impl Core {
     /// Fetches the next turn of an instance.
     pub(crate) async fn fetch_turn(
@@ -77,30 +70,80 @@ impl Core {
         if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
             return Ok(None);
         }
-        let polling = self.polling(poll_timeout);
+        if poll_timeout.is_zero() || self.is_short_poll {
+            return self.look_for_turn_in_slots(lock_timeout, filter).await;
+        }
+        self.dispatch.saw_filter(filter);
+        let end = tokio::time::Instant::now() + poll_timeout;
         loop {
-            let enqueued = self.enqueued.notified();
-            if let Some(turn) = self.look_for_turn(lock_timeout, filter).await? {
-                return Ok(Some(turn));
-            }
-            if !polling.wait(enqueued).await {
-                return Ok(None);
+            match self.dispatch.next_turn(self.store.now()) {
+                Ok(claim) => {
+                    if let Some(turn) = self.fetch_claimed(claim, lock_timeout, filter).await? {
+                        return Ok(Some(turn));
+                    }
+                }
+                Err(parked) => {
+                    if tokio::time::timeout_at(end, parked.wait()).await.is_err() {
+                        return Ok(None);
+                    }
+                }
             }
         }
+    }
+
+    /// Fetches from an instance that a hint was about.
+    async fn fetch_claimed(
+        &self,
+        claim: Claim,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        let fetched = self.fetch_from(claim.instance(), lock_timeout, filter).await;
+        let fetched = fetched.map_err(|failure| failure.tell(OPERATION, claim.instance()))?;
+        if fetched.is_some() {
+            claim.locked();
+        }
+        Ok(fetched)
+    }
+
+    /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives
+    /// slots back, so some may be nobody's.
+    async fn look_for_turn_in_slots(
+        &self,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        if self.is_short_poll {
+            let slots = self.leases.acquire_slots(caller_id()).await;
+            let slots: Slots = slots.into_iter().collect();
+            if !slots.is_all()
+                && let Some(turn) = self.look_for_turn(lock_timeout, filter, slots).await?
+            {
+                return Ok(Some(turn));
+            }
+        }
+        self.look_for_turn(lock_timeout, filter, ALL_SLOTS).await
     }
 
     async fn look_for_turn(
         &self,
         lock_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
+        slots: Slots,
     ) -> Result<Option<FetchedTurn>, ProviderError> {
-        let now = json!(self.store.now());
-        let query = self.store.query(Scope::Everything, CANDIDATES, &[("@now", now)]);
+        let (mut text, mut parameters) =
+            (CANDIDATES.to_owned(), vec![("@now", json!(self.store.now()))]);
+        if !slots.is_all() {
+            text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
+            parameters.push(("@slots", json!(slots.to_vec())));
+        }
+        text.push_str(" ORDER BY c.enqueuedAt");
+        let query = self.store.query(Scope::Everything, &text, &parameters);
         let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Candidate>();
         let (mut seen, mut blocked) = (HashSet::new(), 0);
         while let Some(page) = pages.next().await {
-            let page =
-                page.map_err(|error| Failure::of_read(error).tell(OPERATION, "candidates"))?;
+            let page = self.store.counted_page(page);
+            let page = page.map_err(|failure| failure.tell(OPERATION, "candidates"))?;
             let ids = page.into_items().into_iter().map(|candidate| candidate.instance_id);
             let mut candidates: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
             candidates.reverse();
@@ -111,7 +154,7 @@ impl Core {
                     Err(failure) => return Err(failure.tell(OPERATION, &instance)),
                 }
                 if blocked == BLOCKED_IN_A_ROW && !candidates.is_empty() {
-                    self.leave_out_blocked(&mut candidates)
+                    self.leave_out_blocked(&mut candidates, filter)
                         .await
                         .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
                     blocked = 0;
@@ -121,18 +164,15 @@ impl Core {
         Ok(None)
     }
 
-    /// Takes out of a page of candidates those whose instances are locked.
-    async fn leave_out_blocked(&self, candidates: &mut Vec<String>) -> Result<(), Failure> {
-        let (now, ids) = (self.store.now(), json!(candidates));
-        let states: Vec<State> =
-            self.store.values(Scope::Everything, STATES, &[("@ids", ids)]).await?;
-        let is_blocked = |state: &State| {
-            let is_locked =
-                state.lock_token.is_some() && state.locked_until.is_some_and(|it| it > now);
-            is_locked || state.is_deleting
-        };
-        let blocked: HashSet<String> =
-            states.into_iter().filter(is_blocked).map(|state| state.instance_id).collect();
+    /// Takes out of a page of candidates those that cannot be fetched now.
+    async fn leave_out_blocked(
+        &self,
+        candidates: &mut Vec<String>,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<(), Failure> {
+        let ids: Vec<&str> = candidates.iter().map(String::as_str).collect();
+        let (blocked, _) = self.blocked(&ids, |pinned| is_supported(filter, pinned)).await?;
+        let blocked: HashSet<String> = blocked.into_iter().map(|(instance, _)| instance).collect();
         candidates.retain(|candidate| !blocked.contains(candidate));
         Ok(())
     }
@@ -159,7 +199,12 @@ impl Core {
                 filter,
             };
             match plan(view, terms) {
-                FetchPlan::Skip => return Ok(None),
+                FetchPlan::Skip(until) => {
+                    if let Some(until) = until {
+                        self.dispatch.turn_blocked(instance, until, now);
+                    }
+                    return Ok(None);
+                }
                 FetchPlan::Drop(writes) => {
                     tracing::warn!(
                         instance,
@@ -264,7 +309,7 @@ impl Core {
         token: String,
         lock_timeout: Duration,
     ) -> Result<Option<FetchedTurn>, Failure> {
-        let LockPlan { writes, mut instance, messages, attempts } = plan;
+        let LockPlan { writes, mut instance, messages, attempts, has_more } = plan;
         let partition = instance.instance_id.clone();
         match self.store.write_once(&partition, &writes).await {
             Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
@@ -285,15 +330,21 @@ impl Core {
         }
         let read = self.read_history_and_keys(&instance).await?;
         let (documents, items) = messages.into_iter().map(|it| (it.document, it.item)).unzip();
-        let item = orchestration_item(&instance, items, read.history, &read.key_values);
+        let history = read.replay.as_ref().map(|replay| replay.history.as_ref().clone());
+        let item =
+            orchestration_item(&instance, items, history.map_err(Clone::clone), &read.key_values);
         let held = HeldTurn {
+            execution_id: instance.current_execution_id,
             messages: documents,
             key_values: read.key_values,
+            replay: read.replay.ok(),
             lock_timeout,
             is_dead: false,
             instance,
         };
+        about_turn(&partition, held.instance.turn + 1);
         let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
+        self.dispatch.turn_locked(&partition, expires, has_more, now);
         self.turns.insert(&token, held, expires, now);
         Ok(Some((item, token, attempts)))
     }
@@ -308,8 +359,14 @@ impl Core {
 
     async fn read_history_and_keys(&self, instance: &InstanceDocument) -> Result<Read, Failure> {
         let has_keys = instance.key_values > 0;
-        if instance.turn == 0 && !has_keys {
-            return Ok(Read { history: Ok(Vec::new()), key_values: Vec::new() });
+        if instance.turn == 0 && instance.revision == 0 && !has_keys {
+            let replay = Ok(Replay::new(Vec::new(), 0, Some(Arc::default())));
+            return Ok(Read { replay, key_values: Arc::default() });
+        }
+        if let Some(replay) = self.replays.get(instance)
+            && let Some(key_values) = known_keys(&replay, has_keys)
+        {
+            return Ok(Read { key_values, replay: Ok(replay) });
         }
         let parameters =
             [("@execution", json!(instance.current_execution_id)), ("@keys", json!(has_keys))];
@@ -321,16 +378,30 @@ impl Core {
             rows.into_iter().partition(|row| row["type"] == kinds::HISTORY);
         let history = self.decode_history(instance, events).await?;
         let committed = |document: KeyValueDocument| document.committed_by(instance.turn);
-        let key_values =
+        let key_values: Vec<KeyValueDocument> =
             keys.into_iter().filter_map(|row| self.store.readable(row)).map(committed).collect();
-        Ok(Read { history, key_values })
+        let key_values = Arc::new(key_values);
+        let replay = history.map(|(history, bytes)| {
+            let replay = Replay::new(history, bytes, Some(Arc::clone(&key_values)));
+            self.replays.put(instance, replay.clone());
+            replay
+        });
+        Ok(Read { replay, key_values })
+    }
+}
+
+/// The keys of an instance whose history is known, if they are known too.
+fn known_keys(replay: &Replay, has_keys: bool) -> Option<Arc<Vec<KeyValueDocument>>> {
+    match has_keys {
+        false => Some(Arc::default()),
+        true => replay.key_values.clone(),
     }
 }
 
 /// What a turn is replayed from. The history is an error if an event cannot be read.
 struct Read {
-    history: Result<Vec<Event>, String>,
-    key_values: Vec<KeyValueDocument>,
+    replay: Result<Replay, String>,
+    key_values: Arc<Vec<KeyValueDocument>>,
 }
 
 /// What the runtime is given.

@@ -20,7 +20,7 @@ async fn the_calls_of_a_turn_take_as_many_requests_as_they_should() {
     enqueue(&provider, raised("i", "1")).await;
 
     let (fetched, requests) = world.requests(fetch(&provider)).await;
-    assert_eq!(requests, DISCOVERY + 3, "the instance with its messages, the lock, the history");
+    assert_eq!(requests, DISCOVERY + 2, "the instance with its messages, the lock");
     let (_, token, _) = fetched.unwrap();
     let renewal = provider.renew_orchestration_item_lock(&token, LOCK);
     let (renewed, requests) = world.requests(renewal).await;
@@ -28,6 +28,22 @@ async fn the_calls_of_a_turn_take_as_many_requests_as_they_should() {
     let done = Done::default().with_activities("i", 2..12);
     let (acked, requests) = world.requests(ack(&provider, &token, done)).await;
     assert_eq!((acked.is_ok(), requests), (true, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_has_not_seen_a_history_reads_it_once() {
+    let world = World::new();
+    let provider = world.settled().await;
+    begin(&provider, "i", Done::first("i")).await;
+    let another = world.settled().await;
+    for expected in [DISCOVERY + 3, DISCOVERY + 2] {
+        enqueue(&provider, raised("i", "1")).await;
+        let (fetched, requests) = world.requests(fetch(&another)).await;
+        assert_eq!(requests, expected);
+        let (item, token, _) = fetched.unwrap();
+        assert_eq!(item.history.len(), 1);
+        ack(&another, &token, Done::default()).await.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]

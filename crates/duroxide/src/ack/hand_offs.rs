@@ -1,0 +1,105 @@
+//! Giving the activities of a turn to workers that wait for them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use duroxide::providers::WorkItem;
+use sidereal_protocol::Etag;
+
+use super::Outcome;
+use crate::core::Core;
+use crate::dispatch::{HandOff, Handed, ItemHint, Reservation};
+use crate::documents::WorkerDocument;
+use crate::lock_token::LockToken;
+
+/// The versions of documents that were written, by their ids.
+pub(super) type Etags = HashMap<String, Etag>;
+
+/// Workers that wait, reserved for the activities of a turn until it is committed. Dropped before, they wait on.
+#[derive(Debug)]
+pub(super) struct HandOffs<'a> {
+    core: &'a Arc<Core>,
+    /// For each activity, what its worker is given.
+    pub(super) handed: Vec<Option<HandOff>>,
+    reservations: Vec<Option<Reservation>>,
+}
+
+impl<'a> HandOffs<'a> {
+    /// Reserves a worker for each activity that one waits for.
+    pub(super) fn reserve(core: &'a Arc<Core>, instance: &str, outcome: &Outcome) -> Self {
+        let reservations: Vec<Option<Reservation>> =
+            outcome.worker_items.iter().map(|item| core.dispatch.reserve(item)).collect();
+        let now = core.store.now();
+        let hand_off = |(item, reserved): (&WorkItem, &Option<Reservation>)| {
+            let WorkItem::ActivityExecute { execution_id, id, .. } = item else { return None };
+            let token = LockToken {
+                instance: instance.to_owned(),
+                worker_item: Some(crate::ids::worker_item(instance, *execution_id, *id)),
+                nonce: core.store.clock().new_id(),
+            };
+            let locked_until = now.saturating_add(reserved.as_ref()?.lock_timeout_ms());
+            Some(HandOff { token: token.to_string(), locked_until })
+        };
+        let handed = outcome.worker_items.iter().zip(&reservations).map(hand_off).collect();
+        Self { core, handed, reservations }
+    }
+
+    /// The turn is committed: hands the activities over, and tells of those that nobody waited for.
+    pub(super) fn give(
+        mut self,
+        workers: &[Option<WorkerDocument>],
+        items: Vec<WorkItem>,
+        etags: &Etags,
+    ) {
+        let now = self.core.store.now();
+        let reservations = std::mem::take(&mut self.reservations);
+        for ((reservation, worker), work_item) in reservations.into_iter().zip(workers).zip(items) {
+            let Some(worker) = worker else {
+                self.unreserve(reservation);
+                continue;
+            };
+            let etag = etags.get(&worker.id).cloned();
+            match (&worker.lock_token, reservation) {
+                (Some(token), Some(reservation)) => {
+                    let mut document = worker.clone();
+                    document.etag = etag;
+                    let handed = Box::new(Handed { work_item, token: token.clone(), document });
+                    self.hand(reservation, handed, now);
+                }
+                (_, reservation) => {
+                    self.unreserve(reservation);
+                    let hint = ItemHint::of(worker, etag);
+                    self.core.dispatch.item_enqueued(hint, worker.visible_at, now);
+                }
+            }
+        }
+    }
+
+    fn hand(&self, reservation: Reservation, handed: Box<Handed>, now: i64) {
+        let until = handed.document.locked_until.unwrap_or_default();
+        let is_late = until.saturating_sub(now) < reservation.lock_timeout_ms() / 2;
+        self.core.dispatch.item_taken(&handed.document.id, until, now);
+        if is_late {
+            // The commit took so long that the lock might end before the activity does.
+            self.core.dispatch.unreserve(reservation);
+            return self.core.give_back(handed);
+        }
+        if let Err(handed) = reservation.hand(handed) {
+            self.core.give_back(handed);
+        }
+    }
+
+    fn unreserve(&self, reservation: Option<Reservation>) {
+        if let Some(reservation) = reservation {
+            self.core.dispatch.unreserve(reservation);
+        }
+    }
+}
+
+impl Drop for HandOffs<'_> {
+    fn drop(&mut self) {
+        for reservation in std::mem::take(&mut self.reservations) {
+            self.unreserve(reservation);
+        }
+    }
+}

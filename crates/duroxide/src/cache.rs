@@ -1,0 +1,227 @@
+//! Histories and keys of instances, as of a turn: what has not changed is not read again.
+//!
+//! An entry is found by the instance, and counts only for the incarnation, the turn and the execution that it was
+//! made for: whatever changes a history advances the turn, or the revision.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use duroxide::Event;
+
+use crate::documents::{InstanceDocument, KeyValueDocument};
+
+/// What an instance is replayed from, as of a turn.
+#[derive(Clone, Debug)]
+pub(crate) struct Replay {
+    pub(crate) history: Arc<Vec<Event>>,
+    /// How long the events are as text.
+    history_bytes: usize,
+    /// All keys; none if they were not read.
+    pub(crate) key_values: Option<Arc<Vec<KeyValueDocument>>>,
+}
+
+impl Replay {
+    pub(crate) fn new(
+        history: Vec<Event>,
+        history_bytes: usize,
+        key_values: Option<Arc<Vec<KeyValueDocument>>>,
+    ) -> Self {
+        Self { history: Arc::new(history), history_bytes, key_values }
+    }
+
+    /// The same with these keys, which are all.
+    pub(crate) fn with_keys(self, key_values: Vec<KeyValueDocument>) -> Self {
+        Self { key_values: Some(Arc::new(key_values)), ..self }
+    }
+
+    /// What it takes in memory, roughly: events are texts with fields around them.
+    fn bytes(&self) -> usize {
+        let events = self.history_bytes + self.history.len() * size_of::<Event>();
+        let keys = self.key_values.iter().flat_map(|all| all.iter()).map(KeyValueDocument::bytes);
+        OVERHEAD_BYTES + events + keys.sum::<usize>()
+    }
+
+    /// The replay after a turn that added events to the execution.
+    pub(crate) fn with_events(mut self, added: &[Event], added_bytes: usize) -> Self {
+        // In place, unless somebody else reads it still.
+        Arc::make_mut(&mut self.history).extend_from_slice(added);
+        self.history_bytes += added_bytes;
+        self
+    }
+}
+
+/// The state that a replay belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Version {
+    incarnation: String,
+    turn: u64,
+    revision: u64,
+    execution: u64,
+}
+
+impl Version {
+    fn of(instance: &InstanceDocument) -> Self {
+        Self {
+            incarnation: instance.incarnation.clone(),
+            turn: instance.turn,
+            revision: instance.revision,
+            execution: instance.current_execution_id,
+        }
+    }
+}
+
+/// Replays of the instances that were worked on last, as many as fit.
+#[derive(Debug)]
+pub(crate) struct ReplayCache {
+    limit_bytes: usize,
+    entries: Mutex<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_instance: HashMap<Arc<str>, Entry>,
+    /// By when they were used.
+    by_use: BTreeMap<u64, Arc<str>>,
+    uses: u64,
+    bytes: usize,
+}
+
+#[derive(Debug)]
+struct Entry {
+    version: Version,
+    replay: Replay,
+    used: u64,
+    bytes: usize,
+}
+
+/// What an entry takes beside its events and keys.
+const OVERHEAD_BYTES: usize = 512;
+
+impl ReplayCache {
+    pub(crate) fn new(limit_bytes: usize) -> Self {
+        Self { limit_bytes, entries: Mutex::default() }
+    }
+
+    /// The replay of an instance as it is.
+    pub(crate) fn get(&self, instance: &InstanceDocument) -> Option<Replay> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.by_instance.get(instance.instance_id.as_str())?;
+        if entry.version != Version::of(instance) {
+            return None;
+        }
+        let (replay, used) = (entry.replay.clone(), entry.used);
+        entries.touch(&instance.instance_id, used);
+        Some(replay)
+    }
+
+    /// Keeps the replay of an instance as it is, in the place of an earlier one.
+    pub(crate) fn put(&self, instance: &InstanceDocument, replay: Replay) {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.remove(&instance.instance_id);
+        // One that would leave no room for others is read again.
+        if replay.bytes() > self.limit_bytes / 4 {
+            return;
+        }
+        entries.insert(&instance.instance_id, Version::of(instance), replay);
+        while entries.bytes > self.limit_bytes {
+            let Some((_, oldest)) = entries.by_use.pop_first() else { break };
+            entries.remove(&oldest);
+        }
+    }
+
+    /// Forgets an instance.
+    pub(crate) fn forget(&self, instance: &str) {
+        self.entries.lock().unwrap_or_else(PoisonError::into_inner).remove(instance);
+    }
+}
+
+impl Entries {
+    fn next_use(&mut self) -> u64 {
+        self.uses += 1;
+        self.uses
+    }
+
+    fn touch(&mut self, instance: &str, used: u64) {
+        let Some(name) = self.by_use.remove(&used) else { return };
+        let next = self.next_use();
+        self.by_use.insert(next, name);
+        if let Some(entry) = self.by_instance.get_mut(instance) {
+            entry.used = next;
+        }
+    }
+
+    fn insert(&mut self, instance: &str, version: Version, replay: Replay) {
+        let (name, used): (Arc<str>, u64) = (Arc::from(instance), self.next_use());
+        let bytes = replay.bytes();
+        self.bytes += bytes;
+        self.by_use.insert(used, Arc::clone(&name));
+        self.by_instance.insert(name, Entry { version, replay, used, bytes });
+    }
+
+    fn remove(&mut self, instance: &str) {
+        if let Some(entry) = self.by_instance.remove(instance) {
+            self.by_use.remove(&entry.used);
+            self.bytes -= entry.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide::EventKind;
+
+    use super::*;
+
+    fn instance(id: &str, turn: u64) -> InstanceDocument {
+        InstanceDocument { turn, ..InstanceDocument::provisional(id, "x".to_owned(), 0) }
+    }
+
+    fn replay(bytes: usize) -> Replay {
+        let event = Event::with_event_id(1, "i", 1, None, EventKind::KeyValuesCleared);
+        Replay::new(vec![event], bytes, None)
+    }
+
+    #[test]
+    fn a_replay_counts_for_the_turn_the_execution_and_the_incarnation_it_was_made_for() {
+        let cache = ReplayCache::new(1 << 20);
+        cache.put(&instance("i", 1), replay(10));
+        assert!(cache.get(&instance("i", 1)).is_some());
+        assert!(cache.get(&instance("i", 2)).is_none());
+        let recreated = InstanceDocument { incarnation: "y".to_owned(), ..instance("i", 1) };
+        assert!(cache.get(&recreated).is_none());
+        let appended = InstanceDocument { revision: 1, ..instance("i", 1) };
+        assert!(cache.get(&appended).is_none());
+        let continued = InstanceDocument { current_execution_id: 2, ..instance("i", 1) };
+        assert!(cache.get(&continued).is_none());
+        cache.forget("i");
+        assert!(cache.get(&instance("i", 1)).is_none());
+    }
+
+    #[test]
+    fn what_was_not_used_for_longest_makes_room() {
+        let limit = 4 * replay(2_000).bytes() - 1;
+        let cache = ReplayCache::new(limit);
+        for id in ["a", "b", "c"] {
+            cache.put(&instance(id, 1), replay(1_500));
+        }
+        assert!(cache.get(&instance("a", 1)).is_some());
+        cache.put(&instance("d", 1), replay(1_900));
+        cache.put(&instance("e", 1), replay(1_900));
+        assert!(cache.get(&instance("b", 1)).is_none());
+        assert!(cache.get(&instance("a", 1)).is_some());
+        cache.put(&instance("large", 1), replay(5_000));
+        assert!(cache.get(&instance("large", 1)).is_none(), "it would leave no room");
+        let entries = cache.entries.lock().unwrap();
+        assert!(entries.bytes <= limit);
+        assert_eq!(entries.by_use.len(), entries.by_instance.len());
+    }
+
+    #[test]
+    fn a_turn_adds_its_events() {
+        let event = Event::with_event_id(2, "i", 1, None, EventKind::KeyValuesCleared);
+        let before = replay(10);
+        let after = before.clone().with_events(&[event], 5);
+        assert_eq!((before.history.len(), after.history.len()), (1, 2));
+        assert_eq!(after.history_bytes, 15);
+    }
+}

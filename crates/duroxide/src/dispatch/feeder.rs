@@ -1,0 +1,364 @@
+//! The feeder: one task of a process that asks the container for work, for all who wait.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+use sidereal_protocol::Etag;
+use tokio::time::Instant;
+
+use super::pace::{Pace, PaceSettings};
+use super::{Dispatch, ItemHint, SeenFilter};
+use crate::core::Core;
+use crate::documents::{PinnedVersion, kinds};
+use crate::failure::Failure;
+use crate::fetch::is_supported;
+use crate::leases::{ALL_SLOTS, Slots};
+use crate::store::{Scope, millis};
+
+/// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
+const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, c._etag \
+     FROM c WHERE ((ARRAY_CONTAINS(@kinds, c.type) AND c.visibleAt <= @soon \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)) \
+     OR (@intents AND c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before))";
+
+/// Of the slots of this process.
+const IN_SLOTS: &str = " AND ARRAY_CONTAINS(@slots, c.dispatchSlot)";
+
+const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
+
+/// How many rows are read at once.
+const PAGE: u32 = 100;
+
+/// So many candidates are tried without being asked for their state before: a crowd of locked instances must not
+/// cost a request each.
+const TRIED_UNSEEN: usize = 3;
+
+/// Slots of other processes are looked at as well at least so often: one of them may be gone.
+const EVERYWHERE: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Row {
+    #[serde(rename = "type")]
+    kind: String,
+    id: String,
+    instance_id: String,
+    #[serde(default)]
+    enqueued_at: i64,
+    #[serde(default)]
+    seq: u64,
+    #[serde(default)]
+    visible_at: i64,
+    tag: Option<String>,
+    session_id: Option<String>,
+    #[serde(rename = "_etag")]
+    etag: Option<Etag>,
+}
+
+/// How the feeder works.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FeederSettings {
+    pub(crate) pace: PaceSettings,
+    /// How old a message to another instance must be before it is delivered in its sender's place.
+    pub(crate) intent_age: Duration,
+}
+
+/// What one look came to.
+#[derive(Debug, Default)]
+struct Look {
+    /// How many are new to this process.
+    turns: usize,
+    items: usize,
+    requests: usize,
+}
+
+/// Who waits, at the time of a look.
+#[derive(Clone, Copy, Debug)]
+struct Demand {
+    dispatchers: usize,
+    workers: usize,
+}
+
+impl Core {
+    /// Asks for work until the provider is shut down: nothing before somebody waits for it.
+    pub(crate) async fn feed(self: Arc<Self>, settings: FeederSettings) {
+        let mut pace = Pace::new(settings.pace);
+        let (mut last_look, mut pause) = (None, Duration::ZERO);
+        let mut last_everywhere: Option<Instant> = None;
+        loop {
+            self.dispatch.fire_timers(self.store.now());
+            let now = Instant::now();
+            let due = self.dispatch.next_look(last_look, pause, pace.longest());
+            if due.is_some_and(|due| due <= now) {
+                let is_everywhere = last_everywhere.is_none_or(|last| now >= last + EVERYWHERE);
+                let look = self.look(settings, is_everywhere).await;
+                if is_everywhere {
+                    last_everywhere = Some(now);
+                }
+                pause = pace.after(look.turns + look.items > 0, look.requests);
+                pause = self.store.clock().jittered(pause);
+                last_look = Some(Instant::now());
+                continue;
+            }
+            let timer = self.dispatch.next_timer().map(|at| {
+                let wait = at.saturating_sub(self.store.now()).max(0).unsigned_abs();
+                now + Duration::from_millis(wait)
+            });
+            let Some(next) = due.into_iter().chain(timer).min() else {
+                self.dispatch.feeder.notified().await;
+                continue;
+            };
+            tokio::select! {
+                () = self.dispatch.feeder.notified() => {}
+                () = tokio::time::sleep_until(next) => {}
+            }
+        }
+    }
+
+    /// Asks once, of both kinds together; if there is more than a page, of the kind that somebody still waits for.
+    async fn look(self: &Arc<Self>, settings: FeederSettings, is_everywhere: bool) -> Look {
+        let demand = self.dispatch.demand();
+        // The lease is kept whether the slots matter to this look or not.
+        let own: Slots = self.leases.process_slots().await.into_iter().collect();
+        let slots = match is_everywhere {
+            true => ALL_SLOTS,
+            false => own,
+        };
+        let mut look = Look::default();
+        let both =
+            Asked { kinds: &[kinds::MESSAGE, kinds::WORKER_ITEM], slots: &slots, is_first: true };
+        let looked = async {
+            let is_all = self.ask(settings, both, demand, &mut look).await?;
+            if !is_all && look.turns < demand.dispatchers {
+                let turns = Asked { kinds: &[kinds::MESSAGE], is_first: false, ..both };
+                self.ask(settings, turns, demand, &mut look).await?;
+            }
+            if !is_all && look.items < demand.workers {
+                let items = Asked { kinds: &[kinds::WORKER_ITEM], is_first: false, ..both };
+                self.ask(settings, items, demand, &mut look).await?;
+            }
+            Ok::<(), Failure>(())
+        };
+        if let Err(failure) = looked.await {
+            tracing::debug!(error = %failure.error(), "work is looked for later");
+        }
+        look
+    }
+
+    /// Asks page by page until everybody has something. Says whether that was all there is.
+    async fn ask(
+        self: &Arc<Self>,
+        settings: FeederSettings,
+        asked: Asked<'_>,
+        demand: Demand,
+        look: &mut Look,
+    ) -> Result<bool, Failure> {
+        let now = self.store.now();
+        let soon = now.saturating_add(millis(settings.pace.longest));
+        let before = now.saturating_sub(millis(settings.intent_age));
+        let mut parameters = vec![
+            ("@kinds", json!(asked.kinds)),
+            ("@soon", json!(soon)),
+            ("@now", json!(now)),
+            ("@intents", json!(asked.is_first)),
+            ("@before", json!(before)),
+        ];
+        let mut text = WORK.to_owned();
+        if !asked.slots.is_all() {
+            text.push_str(IN_SLOTS);
+            parameters.push(("@slots", json!(asked.slots.to_vec())));
+        }
+        text.push_str(OLDEST_FIRST);
+        let query = self.store.query(Scope::Everything, &text, &parameters).with_page_size(PAGE);
+        let mut pages = query.pages::<Value>();
+        let mut seen = HashSet::new();
+        while let Some(page) = pages.next().await {
+            let page = self.store.counted_page(page)?;
+            look.requests += page.requests();
+            let rows = page.into_items().into_iter().filter_map(|row| self.store.readable(row));
+            self.take_rows(rows.collect(), &mut seen, look).await?;
+            let is_satisfied =
+                look.turns >= demand.dispatchers.max(1) && look.items >= demand.workers.max(1);
+            if asked.is_first || is_satisfied {
+                // Whether there is another page is not known before it is asked for.
+                return Ok(seen.len() < PAGE as usize);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Notes what a page says is there.
+    async fn take_rows(
+        self: &Arc<Self>,
+        rows: Vec<Row>,
+        seen: &mut HashSet<String>,
+        look: &mut Look,
+    ) -> Result<(), Failure> {
+        let mut turns: HashMap<String, i64> = HashMap::new();
+        let mut intents = Vec::new();
+        let now = self.store.now();
+        for row in rows {
+            if !seen.insert(row.id.clone()) {
+                continue;
+            }
+            match row.kind.as_str() {
+                kinds::MESSAGE if row.visible_at > now => {
+                    self.dispatch.message_due(&row.instance_id, row.visible_at);
+                }
+                kinds::MESSAGE => {
+                    turns.entry(row.instance_id).or_insert(row.enqueued_at);
+                }
+                kinds::WORKER_ITEM => {
+                    let visible_at = row.visible_at;
+                    look.items +=
+                        usize::from(self.dispatch.item_found(row.hint(), visible_at, now));
+                }
+                _ => intents.push((row.instance_id, row.id)),
+            }
+        }
+        turns.retain(|instance, _| !self.dispatch.is_blocked(instance, now));
+        if turns.len() > TRIED_UNSEEN {
+            self.leave_out_blocked_turns(&mut turns, look).await?;
+        }
+        for (instance, enqueued_at) in &turns {
+            look.turns += usize::from(self.dispatch.turn_found(instance, *enqueued_at, now));
+        }
+        if !intents.is_empty() {
+            let core = Arc::clone(self);
+            self.spawn(async move { core.redeliver_found(intents).await });
+        }
+        Ok(())
+    }
+
+    /// Takes out instances that are locked, being deleted, or of a version that nobody here can replay.
+    async fn leave_out_blocked_turns(
+        &self,
+        turns: &mut HashMap<String, i64>,
+        look: &mut Look,
+    ) -> Result<(), Failure> {
+        let filter = self.dispatch.filter();
+        let ids: Vec<&str> = turns.keys().map(String::as_str).collect();
+        let (blocked, requests) = self.blocked(&ids, |pinned| filter.supports(pinned)).await?;
+        look.requests += requests;
+        for (instance, until) in blocked {
+            self.dispatch.turn_blocked(&instance, until, self.store.now());
+            turns.remove(&instance);
+        }
+        Ok(())
+    }
+}
+
+/// What the container is asked for.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'a> {
+    kinds: &'a [&'a str],
+    slots: &'a Slots,
+    /// The first question of a look is about undelivered messages too, and is not followed page by page.
+    is_first: bool,
+}
+
+impl Row {
+    fn hint(self) -> ItemHint {
+        ItemHint {
+            instance: self.instance_id,
+            id: self.id,
+            enqueued_at: self.enqueued_at,
+            seq: self.seq,
+            tag: self.tag,
+            session: self.session_id,
+            etag: self.etag,
+            document: None,
+        }
+    }
+}
+
+impl SeenFilter {
+    /// Whether somebody in this process may be able to replay a version.
+    fn supports(&self, pinned: Option<PinnedVersion>) -> bool {
+        match self {
+            Self::One(filter) => is_supported(filter.as_ref(), pinned),
+            Self::Unknown | Self::Several => true,
+        }
+    }
+}
+
+impl Dispatch {
+    /// When the container is to be asked next: after the pause if somebody waits, after the longest one if all are
+    /// busy; not at all before somebody has waited.
+    fn next_look(
+        &self,
+        last: Option<Instant>,
+        pause: Duration,
+        longest: Duration,
+    ) -> Option<Instant> {
+        if !self.is_active() {
+            return None;
+        }
+        let Some(last) = last else { return Some(Instant::now()) };
+        let demand = self.demand();
+        if demand.dispatchers + demand.workers > 0 {
+            return Some(last + pause);
+        }
+        self.wants_waiter.store(true, Ordering::Relaxed);
+        Some(last + longest)
+    }
+
+    fn demand(&self) -> Demand {
+        let state = self.state();
+        Demand { dispatchers: state.parked.dispatchers.len(), workers: state.parked.workers.len() }
+    }
+
+    fn filter(&self) -> SeenFilter {
+        self.state().filter.clone()
+    }
+
+    fn is_blocked(&self, instance: &str, now: i64) -> bool {
+        self.state().turns.is_blocked(instance, now)
+    }
+
+    /// A message was found that becomes visible soon.
+    fn message_due(&self, instance: &str, visible_at: i64) {
+        self.state().turns.push_timer(instance, visible_at);
+    }
+
+    /// An instance was found to have messages. Says whether that is new.
+    fn turn_found(&self, instance: &str, enqueued_at: i64, now: i64) -> bool {
+        let mut state = self.state();
+        let is_new = state.turns.push_found(instance, enqueued_at, now);
+        if is_new {
+            state.parked.wake_dispatcher();
+        }
+        is_new
+    }
+
+    /// An activity was found to wait. Says whether that is new.
+    fn item_found(&self, hint: ItemHint, visible_at: i64, now: i64) -> bool {
+        let mut state = self.state();
+        if visible_at > now {
+            state.items.push_later(hint, visible_at);
+            return false;
+        }
+        state.push_item(hint, now)
+    }
+
+    fn next_timer(&self) -> Option<i64> {
+        let state = self.state();
+        state.turns.next_timer().into_iter().chain(state.items.next_later()).min()
+    }
+
+    fn fire_timers(&self, now: i64) {
+        let mut state = self.state();
+        for _ in 0..state.turns.fire(now) {
+            state.parked.wake_dispatcher();
+        }
+        if state.items.fire(now) > 0 {
+            let ready: Vec<ItemHint> =
+                state.items.iter().take(state.parked.workers.len()).cloned().collect();
+            ready.iter().for_each(|hint| state.parked.wake_worker(hint));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Instances that this process knows to have messages, without asking. Hints: one that is lost costs a poll's time,
+//! one that is wrong costs a request.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+
+/// The most hints of a kind; the container is asked for what is left out.
+pub(super) const MAX_HINTS: usize = 10_000;
+
+/// How long a dispatcher may take to lock an instance that it was given.
+const CLAIM_MS: i64 = 10_000;
+
+/// Instances that are ready, being worked on, or ready at a time to come.
+#[derive(Debug, Default)]
+pub(crate) struct TurnHints {
+    states: HashMap<Arc<str>, State>,
+    /// Those that are ready, by the time of their oldest message.
+    ready: BTreeSet<(i64, Arc<str>)>,
+    /// When messages become visible.
+    timers: BTreeSet<(i64, Arc<str>)>,
+    /// Instances that could not be locked, and until when they are not to be tried again.
+    blocked: HashMap<Arc<str>, i64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Its oldest message is of this time.
+    Ready(i64),
+    /// A dispatcher of this process has it, until then at the latest. `again` if a message came meanwhile.
+    Running { until: i64, again: bool },
+}
+
+impl TurnHints {
+    /// Notes that an instance has a message. Says whether a dispatcher can be woken for it.
+    pub(crate) fn push(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
+        let (name, order) = match self.states.get_key_value(instance) {
+            Some((name, State::Running { until, .. })) if *until > now => {
+                let (name, until) = (Arc::clone(name), *until);
+                self.states.insert(name, State::Running { until, again: true });
+                return false;
+            }
+            Some((_, State::Ready(order))) if *order <= enqueued_at => return false,
+            Some((name, State::Ready(order))) => (Arc::clone(name), Some(*order)),
+            Some((name, State::Running { .. })) => (Arc::clone(name), None),
+            None => (Arc::from(instance), None),
+        };
+        if let Some(order) = order {
+            self.ready.remove(&(order, Arc::clone(&name)));
+        } else if self.ready.len() >= MAX_HINTS {
+            return false;
+        }
+        self.blocked.remove(&name);
+        self.ready.insert((enqueued_at, Arc::clone(&name)));
+        self.states.insert(name, State::Ready(enqueued_at));
+        order.is_none()
+    }
+
+    /// The same for what the container was asked for: an instance that was just found to be blocked is left out.
+    pub(crate) fn push_found(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
+        !self.is_blocked(instance, now) && self.push(instance, enqueued_at, now)
+    }
+
+    /// Whether an instance is not to be tried now: another process has it, or this one.
+    pub(crate) fn is_blocked(&self, instance: &str, now: i64) -> bool {
+        let is_running =
+            matches!(self.states.get(instance), Some(State::Running { until, .. }) if *until > now);
+        is_running || self.blocked.get(instance).is_some_and(|until| *until > now)
+    }
+
+    /// Notes that a message of an instance becomes visible.
+    pub(crate) fn push_timer(&mut self, instance: &str, visible_at: i64) {
+        if self.timers.len() >= MAX_HINTS {
+            // The latest is the one that the container is asked for first.
+            match self.timers.last() {
+                Some((latest, _)) if *latest > visible_at => drop(self.timers.pop_last()),
+                _ => return,
+            }
+        }
+        let name = self.states.get_key_value(instance).map(|(name, _)| Arc::clone(name));
+        self.timers.insert((visible_at, name.unwrap_or_else(|| Arc::from(instance))));
+    }
+
+    /// When the next message becomes visible.
+    pub(crate) fn next_timer(&self) -> Option<i64> {
+        self.timers.first().map(|(at, _)| *at)
+    }
+
+    /// Makes those ready whose time has come. Says how many dispatchers can be woken.
+    pub(crate) fn fire(&mut self, now: i64) -> usize {
+        let mut woken = 0;
+        while let Some((at, instance)) = self.timers.pop_first() {
+            if at > now {
+                self.timers.insert((at, instance));
+                break;
+            }
+            woken += usize::from(self.push(&instance, at, now));
+        }
+        woken
+    }
+
+    /// The instance that waits longest, for a dispatcher to lock.
+    pub(crate) fn pop(&mut self, now: i64) -> Option<Arc<str>> {
+        let (_, instance) = self.ready.pop_first()?;
+        let until = now.saturating_add(CLAIM_MS);
+        self.states.insert(Arc::clone(&instance), State::Running { until, again: false });
+        Some(instance)
+    }
+
+    /// Whether an instance is ready.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    /// Notes that an instance is locked by a dispatcher of this process. `has_more` if not all its messages were
+    /// taken.
+    pub(crate) fn locked(&mut self, instance: &str, until: i64, has_more: bool, now: i64) {
+        if self.states.len() >= 2 * MAX_HINTS {
+            self.states.retain(|_, state| match state {
+                State::Ready(_) => true,
+                State::Running { until, .. } => *until > now,
+            });
+        }
+        let again = match self.states.get(instance) {
+            Some(State::Running { again, .. }) => *again,
+            Some(State::Ready(order)) => {
+                let order = *order;
+                self.ready.remove(&(order, Arc::from(instance)));
+                true
+            }
+            None => false,
+        };
+        let again = again || has_more;
+        self.states.insert(Arc::from(instance), State::Running { until, again });
+    }
+
+    /// Notes that a lock was extended.
+    pub(crate) fn extended(&mut self, instance: &str, until: i64) {
+        if let Some(State::Running { until: end, .. }) = self.states.get_mut(instance) {
+            *end = until;
+        }
+    }
+
+    /// Notes that the lock of an instance is released, or was not got. Says whether a dispatcher can be woken.
+    pub(crate) fn released(&mut self, instance: &str, now: i64) -> bool {
+        match self.states.get(instance) {
+            Some(State::Running { again, .. }) => {
+                let again = *again;
+                self.states.remove(instance);
+                again && self.push(instance, now, now)
+            }
+            _ => false,
+        }
+    }
+
+    /// Notes that an instance cannot be locked before a time.
+    pub(crate) fn block(&mut self, instance: &str, until: i64, now: i64) {
+        if self.blocked.len() >= MAX_HINTS {
+            self.blocked.retain(|_, until| *until > now);
+        }
+        if self.blocked.len() < MAX_HINTS {
+            self.blocked.insert(Arc::from(instance), until);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn popped(hints: &mut TurnHints, now: i64) -> Option<String> {
+        hints.pop(now).map(|instance| instance.to_string())
+    }
+
+    #[test]
+    fn the_instance_whose_message_is_oldest_comes_first_and_once() {
+        let mut hints = TurnHints::default();
+        assert!(hints.push("b", 20, 20));
+        assert!(hints.push("a", 21, 21));
+        assert!(!hints.push("b", 22, 22), "it is ready already");
+        assert!(!hints.push("a", 10, 22), "no second dispatcher is woken for it");
+        assert_eq!(popped(&mut hints, 22).as_deref(), Some("a"));
+        assert_eq!(popped(&mut hints, 22).as_deref(), Some("b"));
+        assert_eq!(popped(&mut hints, 22), None);
+    }
+
+    #[test]
+    fn a_message_that_comes_during_a_turn_is_handled_after_it() {
+        let mut hints = TurnHints::default();
+        hints.push("a", 1, 1);
+        hints.pop(1);
+        assert!(!hints.push("a", 2, 2), "it is being locked");
+        hints.locked("a", 5_000, false, 3);
+        assert!(hints.is_blocked("a", 4));
+        assert_eq!(popped(&mut hints, 4), None);
+        assert!(hints.released("a", 5));
+        assert_eq!(popped(&mut hints, 5).as_deref(), Some("a"));
+        assert!(!hints.released("a", 6), "nothing came meanwhile");
+    }
+
+    #[test]
+    fn a_turn_that_did_not_take_all_messages_is_followed_by_another() {
+        let mut hints = TurnHints::default();
+        hints.locked("a", 5_000, true, 1);
+        assert!(hints.released("a", 2));
+        assert_eq!(popped(&mut hints, 2).as_deref(), Some("a"));
+    }
+
+    #[test]
+    fn a_dispatcher_that_never_came_back_hides_nothing_for_longer_than_its_lock() {
+        let mut hints = TurnHints::default();
+        hints.locked("a", 5_000, false, 1);
+        assert!(!hints.push("a", 4_999, 4_999));
+        assert!(hints.push("a", 5_001, 5_001));
+        assert_eq!(popped(&mut hints, 5_001).as_deref(), Some("a"));
+        hints.locked("b", 5_000, false, 1);
+        hints.extended("b", 9_000);
+        assert!(!hints.push("b", 6_000, 6_000));
+    }
+
+    #[test]
+    fn timers_fire_in_their_order_and_not_before_their_time() {
+        let mut hints = TurnHints::default();
+        hints.push_timer("late", 300);
+        hints.push_timer("early", 200);
+        hints.push_timer("early", 250);
+        assert_eq!(hints.next_timer(), Some(200));
+        assert_eq!(hints.fire(199), 0);
+        assert_eq!(hints.fire(260), 1, "two timers of an instance are one turn");
+        assert_eq!(popped(&mut hints, 260).as_deref(), Some("early"));
+        assert_eq!(hints.next_timer(), Some(300));
+    }
+
+    #[test]
+    fn a_blocked_instance_is_not_tried_again_until_something_new_is_known_of_it() {
+        let mut hints = TurnHints::default();
+        hints.block("a", 100, 1);
+        assert!(!hints.push_found("a", 1, 50));
+        assert!(hints.push_found("a", 1, 100));
+        hints.pop(100);
+        hints.released("a", 101);
+        hints.block("a", 200, 102);
+        assert!(hints.push("a", 150, 150), "this process enqueued a message");
+    }
+
+    #[test]
+    fn there_is_a_most_of_everything() {
+        let mut hints = TurnHints::default();
+        for number in 0..2 * MAX_HINTS {
+            let instance = number.to_string();
+            hints.push(&instance, 1, 1);
+            hints.block(&format!("blocked-{number}"), 1_000, 1);
+            let at = i64::try_from(3 * MAX_HINTS - number).unwrap();
+            hints.push_timer(&instance, at);
+        }
+        assert_eq!((hints.ready.len(), hints.blocked.len()), (MAX_HINTS, MAX_HINTS));
+        assert_eq!(hints.timers.len(), MAX_HINTS);
+        assert_eq!(
+            hints.next_timer(),
+            Some(1 + i64::try_from(MAX_HINTS).unwrap()),
+            "the next ones are kept"
+        );
+    }
+}

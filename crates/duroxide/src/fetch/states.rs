@@ -1,0 +1,64 @@
+//! Which of many instances cannot be fetched now: one question instead of one each.
+
+use serde::Deserialize;
+use serde_json::json;
+
+use super::LEFT_ALONE_MS;
+use crate::core::Core;
+use crate::documents::PinnedVersion;
+use crate::failure::Failure;
+use crate::store::Scope;
+
+/// Of instances, what decides whether they can be fetched.
+const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.isDeleting, c.pinnedDuroxideVersion \
+     FROM c WHERE c.type = 'instance' AND ARRAY_CONTAINS(@ids, c.instanceId)";
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct State {
+    instance_id: String,
+    lock_token: Option<String>,
+    locked_until: Option<i64>,
+    #[serde(default)]
+    is_deleting: bool,
+    pinned_duroxide_version: Option<PinnedVersion>,
+}
+
+impl State {
+    /// Until when the instance need not be tried; none if it can be.
+    fn blocked_until(
+        &self,
+        now: i64,
+        supports: impl Fn(Option<PinnedVersion>) -> bool,
+    ) -> Option<i64> {
+        if self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now) {
+            return self.locked_until;
+        }
+        let is_left_alone = self.is_deleting || !supports(self.pinned_duroxide_version);
+        is_left_alone.then_some(now.saturating_add(LEFT_ALONE_MS))
+    }
+}
+
+impl Core {
+    /// The instances that are locked, being deleted, or of a version that is not supported, each with the time until
+    /// which it need not be tried; and how many requests that took.
+    pub(crate) async fn blocked(
+        &self,
+        ids: &[&str],
+        supports: impl Fn(Option<PinnedVersion>) -> bool,
+    ) -> Result<(Vec<(String, i64)>, usize), Failure> {
+        let now = self.store.now();
+        let query = self.store.query(Scope::Everything, STATES, &[("@ids", json!(ids))]);
+        let mut pages = query.pages::<State>();
+        let (mut blocked, mut requests) = (Vec::new(), 0);
+        while let Some(page) = pages.next().await {
+            let page = self.store.counted_page(page)?;
+            requests += page.requests();
+            for state in page.into_items() {
+                let until = state.blocked_until(now, &supports);
+                blocked.extend(until.map(|until| (state.instance_id, until)));
+            }
+        }
+        Ok((blocked, requests))
+    }
+}

@@ -1,0 +1,191 @@
+//! Which processes there are, and which slots are whose. Pure: the time comes in.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use sidereal_protocol::Etag;
+
+use super::{ALL_SLOTS, Slots};
+use crate::documents::kinds;
+
+/// The partition and the id of the document that the processes of a container meet in.
+pub(crate) const PARTITION: &str = "__leases__";
+pub(crate) const ID: &str = "roster";
+
+/// The processes that look after a container's slots, each until a time that it keeps extending.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RosterDocument {
+    pub(crate) id: String,
+    pub(crate) instance_id: String,
+    #[serde(rename = "type")]
+    pub(crate) kind: String,
+    /// When the lease of each ends, in milliseconds since 1970.
+    pub(crate) members: BTreeMap<String, i64>,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
+}
+
+impl RosterDocument {
+    /// With one process.
+    pub(crate) fn of(member: &str, until: i64) -> Self {
+        Self {
+            id: ID.to_owned(),
+            instance_id: PARTITION.to_owned(),
+            kind: kinds::LEASES.to_owned(),
+            members: BTreeMap::from([(member.to_owned(), until)]),
+            etag: None,
+        }
+    }
+}
+
+/// What a process knows of the others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RosterView {
+    members: BTreeMap<String, i64>,
+    /// Shares that it has given up lately, and until when it still looks after them: the others may not have
+    /// heard yet that they are theirs.
+    given_up: Vec<(Slots, i64)>,
+    current: Option<Slots>,
+}
+
+impl RosterView {
+    /// Takes note of who there is. Until `overlap` after a change, what was looked after before still is.
+    pub(crate) fn learn(&mut self, members: BTreeMap<String, i64>) {
+        self.members = members;
+    }
+
+    /// The slots that a member looks after.
+    pub(crate) fn slots(&mut self, me: &str, now: i64, overlap: i64) -> Slots {
+        let share = share(&self.members, me, now);
+        if let Some(before) = self.current.filter(|before| *before != share) {
+            self.given_up.push((before, now.saturating_add(overlap)));
+        }
+        self.current = Some(share);
+        self.given_up.retain(|(_, until)| *until > now);
+        self.given_up.iter().fold(share, |all, (slots, _)| all.union(*slots))
+    }
+
+    /// Members whose leases ended long ago: they can be left out.
+    pub(crate) fn gone(&self, now: i64, lease: i64) -> impl Iterator<Item = &str> {
+        let is_gone = move |(_, until): &(&String, &i64)| until.saturating_add(lease) < now;
+        self.members.iter().filter(is_gone).map(|(member, _)| member.as_str())
+    }
+}
+
+/// The share of a member: slots are dealt out to those whose leases have not ended, in the order of their names. A
+/// member that the others do not know yet looks after everything.
+fn share(members: &BTreeMap<String, i64>, me: &str, now: i64) -> Slots {
+    let live: Vec<&str> = members
+        .iter()
+        .filter(|(member, until)| **until > now || member.as_str() == me)
+        .map(|(member, _)| member.as_str())
+        .collect();
+    match live.iter().position(|member| *member == me) {
+        Some(index) => ALL_SLOTS.share(index, live.len()),
+        None => ALL_SLOTS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: i64 = 30_000;
+    const BEAT: i64 = 10_000;
+    const OVERLAP: i64 = 15_000;
+
+    fn members(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
+        of.iter().map(|(member, until)| ((*member).to_owned(), *until)).collect()
+    }
+
+    #[test]
+    fn slots_are_dealt_out_evenly_to_those_whose_leases_last() {
+        let all = members(&[("a", 100), ("b", 100), ("c", 50)]);
+        let sizes = ["a", "b", "c"].map(|me| share(&all, me, 10).iter().count());
+        assert_eq!(sizes, [86, 85, 85]);
+        let left = ["a", "b"].map(|me| share(&all, me, 50).iter().count());
+        assert_eq!(left, [128, 128], "the lease of c has ended");
+        assert!(share(&all, "new", 10).is_all(), "nobody knows it yet");
+    }
+
+    #[test]
+    fn what_ended_long_ago_is_left_out() {
+        let mut view = RosterView::default();
+        view.learn(members(&[("a", 100_000), ("b", 100), ("c", 60_000)]));
+        assert_eq!(view.gone(61_000, LEASE).collect::<Vec<_>>(), ["b"]);
+    }
+
+    /// A process of the model: it hears of the others at its heartbeats.
+    struct Process {
+        name: &'static str,
+        view: RosterView,
+        next_beat: i64,
+        is_alive: bool,
+    }
+
+    /// Runs processes that come, go and die at any time of a script, and heartbeat at any phase.
+    fn run(phases: [i64; 3], second_joins: i64, third_joins: i64, dies: Option<(usize, i64)>) {
+        let mut roster: BTreeMap<String, i64> = BTreeMap::new();
+        let joins = [0, second_joins, third_joins];
+        let mut processes: Vec<Process> = Vec::new();
+        for now in (0..120_000).step_by(500) {
+            for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
+                if joins[index] == now {
+                    let next_beat = now;
+                    processes.push(Process {
+                        name,
+                        view: RosterView::default(),
+                        next_beat,
+                        is_alive: true,
+                    });
+                }
+            }
+            if let Some((index, at)) = dies
+                && at == now
+                && let Some(process) = processes.get_mut(index)
+            {
+                process.is_alive = false;
+            }
+            for (process, phase) in processes.iter_mut().zip(phases).filter(|(it, _)| it.is_alive) {
+                if now >= process.next_beat {
+                    roster.insert(process.name.to_owned(), now + LEASE);
+                    process.view.learn(roster.clone());
+                    process.next_beat = now + BEAT - phase;
+                }
+            }
+            let attended = processes
+                .iter_mut()
+                .filter(|it| it.is_alive)
+                .fold(Slots::default(), |all, process| {
+                    all.union(process.view.slots(process.name, now, OVERLAP))
+                });
+            // A process that died is missed when its lease ends.
+            let is_missed = dies.is_some_and(|(_, at)| (at..=at + LEASE).contains(&now));
+            assert!(
+                attended.is_all() || is_missed,
+                "{now}: {phases:?}, {second_joins}, {third_joins}, {dies:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn no_slot_is_unattended_whoever_comes_and_whenever_they_hear_of_each_other() {
+        for phases in [[0, 0, 0], [0, 3_000, 6_000], [6_000, 0, 3_000], [1_500, 500, 0]] {
+            for second_joins in (500..20_000).step_by(1_500) {
+                for third_joins in (1_000..20_000).step_by(3_500) {
+                    run(phases, second_joins, third_joins, None);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_slots_of_a_process_that_dies_are_attended_within_its_lease() {
+        for dies in (30_000..50_000).step_by(2_500) {
+            for index in 0..3 {
+                run([0, 3_000, 6_000], 500, 1_000, Some((index, dies)));
+            }
+        }
+    }
+}
