@@ -106,6 +106,11 @@ impl CosmosDBProvider {
         self.core.outbox_metrics().await
     }
 
+    /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
+    pub async fn slots(&self) -> Vec<u8> {
+        self.core.leases.process_slots().await
+    }
+
     /// Ends the tasks of the provider, and waits for them. What is undelivered is delivered by the next provider.
     pub async fn shutdown(&self) {
         self.core.shutdown.cancel();

@@ -2,12 +2,15 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod costs;
 mod crashes;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod loops;
 mod regions;
 mod requests;
+mod several;
 mod turns;
 mod weaknesses;
 mod world;

@@ -43,6 +43,14 @@ impl Done {
         Self { events, metadata, ..Self::default() }
     }
 
+    /// With an event of its own.
+    pub(crate) fn with_event(mut self, instance: &str, id: u64) -> Self {
+        let (name, data) = ("go".to_owned(), String::new());
+        let kind = EventKind::ExternalEvent { name, data };
+        self.events.push(Event::with_event_id(id, instance, 1, None, kind));
+        self
+    }
+
     pub(crate) fn with_activities(mut self, instance: &str, ids: std::ops::Range<u64>) -> Self {
         self.activities.extend(ids.map(|id| activity(instance, id, None)));
         self

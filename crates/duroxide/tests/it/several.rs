@@ -1,0 +1,155 @@
+//! Several processes on one container, of which one is killed and restarted again and again.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{Provider, ProviderAdmin};
+use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
+
+use crate::loops::{Loops, start};
+use crate::turns::enqueue;
+use crate::world::World;
+
+const LEASE: Duration = Duration::from_secs(30);
+
+/// A process with a runtime of two dispatchers and two workers.
+struct Process {
+    provider: Arc<CosmosDBProvider>,
+    loops: Loops,
+}
+
+impl Process {
+    async fn start(world: &World) -> Self {
+        let mut config =
+            CosmosDBProviderConfig::with_client(world.client()).with_clock(world.clock());
+        config.lease_duration = LEASE;
+        let provider = Arc::new(CosmosDBProvider::new(config).await.unwrap());
+        let loops = Loops::start(&provider, 2);
+        Self { provider, loops }
+    }
+
+    /// Gone without a word.
+    async fn kill(self) {
+        self.loops.kill().await;
+    }
+}
+
+fn world() -> World {
+    let regions = InProcessAccount::with_regions(&["West US"], 1, NetworkFaults::NONE);
+    World::of(regions)
+}
+
+/// How many orchestrations are not completed, or not whole.
+async fn unfinished(provider: &CosmosDBProvider, started: u32) -> Vec<String> {
+    let completed = provider.list_instances_by_status("Completed").await.unwrap();
+    let completed: HashSet<String> = completed.into_iter().collect();
+    let mut unfinished = Vec::new();
+    for number in 0..started {
+        let id = format!("i-{number}");
+        let events = provider.read(&id).await.unwrap();
+        let is_gapless = events.iter().zip(1..).all(|(event, id)| event.event_id() == id);
+        // Started, three scheduled, three completed, completed: nothing is there twice.
+        if !completed.contains(&id) || !is_gapless || events.len() != 8 {
+            unfinished.push(id);
+        }
+    }
+    unfinished
+}
+
+async fn all_complete_while_one_of(processes: usize) {
+    const STARTED: u32 = 200;
+    let world = world();
+    let client = world.provider().await;
+    let mut running = Vec::new();
+    for _ in 0..processes {
+        running.push(Process::start(&world).await);
+    }
+    for number in 0..STARTED {
+        enqueue(&client, start(&format!("i-{number}"), 3, None)).await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+        if number % 40 == 20 {
+            running.remove(0).kill().await;
+            running.push(Process::start(&world).await);
+        }
+    }
+    // Longer than any lock and any lease that the dead have left.
+    tokio::time::sleep(2 * LEASE).await;
+    assert_eq!(unfinished(&client, STARTED).await, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn two_processes_complete_everything_while_one_is_killed_and_restarted() {
+    all_complete_while_one_of(2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn three_processes_complete_everything_while_one_is_killed_and_restarted() {
+    all_complete_while_one_of(3).await;
+}
+
+async fn slots(processes: &[Process]) -> Vec<Vec<u8>> {
+    let mut shares = Vec::new();
+    for process in processes {
+        shares.push(process.provider.slots().await);
+    }
+    shares
+}
+
+/// The slots of each process, once they have heard of each other. Within the lease every slot is attended, by the
+/// former process and by the next for a while.
+async fn shares(processes: &[Process]) -> Vec<Vec<u8>> {
+    tokio::time::sleep(LEASE + Duration::from_millis(1)).await;
+    let attended: HashSet<u8> = slots(processes).await.concat().into_iter().collect();
+    assert_eq!(attended.len(), 256);
+    tokio::time::sleep(LEASE).await;
+    slots(processes).await
+}
+
+fn assert_balanced(shares: &[Vec<u8>]) {
+    let sizes: Vec<usize> = shares.iter().map(Vec::len).collect();
+    assert!(sizes.iter().max().unwrap() - sizes.iter().min().unwrap() <= 1, "{sizes:?}");
+    let all: HashSet<u8> = shares.concat().into_iter().collect();
+    assert_eq!((all.len(), sizes.iter().sum::<usize>()), (256, 256), "each slot is one process's");
+}
+
+#[tokio::test(start_paused = true)]
+async fn slots_are_balanced_as_processes_come_and_go_and_are_taken_over_within_the_lease() {
+    let world = world();
+    let mut processes = vec![Process::start(&world).await];
+    assert_balanced(&shares(&processes).await);
+    for _ in 0..2 {
+        processes.push(Process::start(&world).await);
+        assert_balanced(&shares(&processes).await);
+    }
+    processes.remove(1).kill().await;
+    assert_balanced(&shares(&processes).await);
+    let leaving = processes.remove(0);
+    leaving.provider.shutdown().await;
+    leaving.kill().await;
+    let last = shares(&processes).await;
+    assert_eq!(last[0].len(), 256);
+    assert_eq!(processes[0].provider.slots().await.len(), 256, "and stays so");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_process_left_undelivered_is_delivered_by_the_next() {
+    let world = world();
+    let first = Process::start(&world).await;
+    // It stops at the delivery of the child's start: after the turn that sends it was committed.
+    enqueue(&first.provider, start("warm", 0, None)).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let before = world.count("outbox_intent").await;
+    world.network.arm(4, sidereal_testing::in_process::Interruption::StopBefore);
+    enqueue(&first.provider, start("parent", 0, Some("parent::sub::1"))).await;
+    world.network.stopped().await;
+    world.network.disarm();
+    first.kill().await;
+    assert_eq!((before, world.count("outbox_intent").await), (0, 1));
+    let next = Process::start(&world).await;
+    tokio::time::sleep(LEASE).await;
+    let completed = next.provider.list_instances_by_status("Completed").await.unwrap();
+    assert!(completed.contains(&"parent".to_owned()), "{completed:?}");
+    assert_eq!(world.count("outbox_intent").await, 0);
+}
