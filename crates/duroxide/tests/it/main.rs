@@ -2,14 +2,17 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod account;
 mod costs;
 mod crashes;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
 mod loops;
+mod process;
 mod regions;
 mod requests;
+mod samples;
 mod several;
 mod turns;
 mod weaknesses;
