@@ -9,11 +9,13 @@ mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
 mod loops;
+mod names;
 mod process;
 mod regions;
 mod requests;
 mod samples;
 mod several;
+mod sizes;
 mod turns;
 mod weaknesses;
 mod world;
