@@ -2,6 +2,10 @@
 //! answer lost, once or until the driver gives up, the process gone before or after it. Afterwards nothing is lost,
 //! nothing happened twice, nothing is stuck, and the history has no gap.
 
+mod delivery;
+mod fetching;
+mod pruning;
+
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin};
 use serde_json::Value;
@@ -13,6 +17,8 @@ use crate::world::World;
 
 /// More than the driver tries.
 const ALL: usize = 40;
+
+const LARGER_THAN_A_DOCUMENT: usize = 2_000_000;
 
 const INTERRUPTIONS: [Interruption; 6] = [
     Interruption::LoseRequests(1),
@@ -75,13 +81,23 @@ async fn settle(world: &World, activities: u64) {
     provider.shutdown().await;
 }
 
+/// Which requests of so many are interrupted, and how.
+type Points = fn(usize) -> Vec<(Interruption, usize)>;
+
 /// Each request that is interrupted, in each way: all of them if `SIDEREAL_EXHAUSTIVE` is set, else every seventh,
 /// another seventh for each way.
-fn points(requests: usize) -> impl Iterator<Item = (Interruption, usize)> {
+fn points(requests: usize) -> Vec<(Interruption, usize)> {
     let step = if std::env::var_os("SIDEREAL_EXHAUSTIVE").is_some() { 1 } else { 7 };
-    INTERRUPTIONS.into_iter().enumerate().flat_map(move |(way, interruption)| {
+    let points = INTERRUPTIONS.into_iter().enumerate().flat_map(move |(way, interruption)| {
         (way % step..requests).step_by(step).map(move |at| (interruption, at))
-    })
+    });
+    points.collect()
+}
+
+/// Each request of something small, in each way.
+fn every_point(requests: usize) -> Vec<(Interruption, usize)> {
+    let ways = |at| INTERRUPTIONS.map(|interruption| (interruption, at));
+    (0..requests).flat_map(ways).collect()
 }
 
 async fn interrupt_each(activities: u64, requests: usize) -> usize {
@@ -132,7 +148,9 @@ async fn a_deletion_survives_an_interruption_at_every_request() {
     let world = World::new();
     whole(&world.provider().await, 1).await;
     let requests = world.interrupt(usize::MAX, Interruption::StopBefore, delete).await;
-    for (interruption, at) in points(requests) {
+    let points = points(requests);
+    println!("{} interruptions", points.len());
+    for (interruption, at) in points {
         let world = World::new();
         whole(&world.provider().await, 1).await;
         world.interrupt(at, interruption, delete).await;
