@@ -139,7 +139,7 @@ fn lease_providers(
         ),
         Leases::CosmosDB => {
             let leases = CosmosDBLeaseProvider::new(store.clone(), settings);
-            let workers = leases.for_dispatchers(config.worker_concurrency);
+            let workers = leases.for_workers(config.worker_concurrency);
             (Arc::new(leases), Arc::new(workers))
         }
         Leases::Custom { orchestrations, workers } => {

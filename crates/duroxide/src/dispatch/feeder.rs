@@ -11,7 +11,7 @@ use sidereal_protocol::Etag;
 use tokio::time::Instant;
 
 use super::pace::{Pace, PaceSettings};
-use super::{Dispatch, ItemHint, SeenFilter};
+use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting};
 use crate::core::Core;
 use crate::documents::{PinnedVersion, kinds};
 use crate::failure::Failure;
@@ -20,13 +20,18 @@ use crate::leases::{ALL_SLOTS, Slots};
 use crate::store::{Scope, millis};
 
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
+/// Activities with a tag are looked for in all slots, since not every process takes them.
 const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, c._etag \
-     FROM c WHERE ((ARRAY_CONTAINS(@kinds, c.type) AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)) \
-     OR (@intents AND c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before))";
+     FROM c WHERE ";
 
-/// Of the slots of this process.
-const IN_SLOTS: &str = " AND ARRAY_CONTAINS(@slots, c.dispatchSlot)";
+const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+
+const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+
+const INTENTS: &str =
+    "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
 
 const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
 
@@ -92,7 +97,7 @@ impl Core {
         loop {
             self.dispatch.fire_timers(self.store.now());
             let now = Instant::now();
-            let due = self.dispatch.next_look(last_look, pause, pace.longest());
+            let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
             if due.is_some_and(|due| due <= now) {
                 let is_everywhere = last_everywhere.is_none_or(|last| now >= last + EVERYWHERE);
                 let look = self.look(settings, is_everywhere).await;
@@ -119,26 +124,19 @@ impl Core {
         }
     }
 
-    /// Asks once, of both kinds together; if there is more than a page, of the kind that somebody still waits for.
+    /// Asks once, of all kinds together; if there is more than a page, of the kind that somebody still waits for.
     async fn look(self: &Arc<Self>, settings: FeederSettings, is_everywhere: bool) -> Look {
         let demand = self.dispatch.demand();
-        // The lease is kept whether the slots matter to this look or not.
-        let own: Slots = self.leases.process_slots().await.into_iter().collect();
-        let slots = match is_everywhere {
-            true => ALL_SLOTS,
-            false => own,
-        };
+        let asked = self.slots_asked_for(is_everywhere).await;
         let mut look = Look::default();
-        let both =
-            Asked { kinds: &[kinds::MESSAGE, kinds::WORKER_ITEM], slots: &slots, is_first: true };
         let looked = async {
-            let is_all = self.ask(settings, both, demand, &mut look).await?;
+            let is_all = self.ask(settings, asked, demand, &mut look).await?;
             if !is_all && look.turns < demand.dispatchers {
-                let turns = Asked { kinds: &[kinds::MESSAGE], is_first: false, ..both };
+                let turns = Asked { activities: None, is_first: false, ..asked };
                 self.ask(settings, turns, demand, &mut look).await?;
             }
             if !is_all && look.items < demand.workers {
-                let items = Asked { kinds: &[kinds::WORKER_ITEM], is_first: false, ..both };
+                let items = Asked { messages: None, is_first: false, ..asked };
                 self.ask(settings, items, demand, &mut look).await?;
             }
             Ok::<(), Failure>(())
@@ -149,30 +147,44 @@ impl Core {
         look
     }
 
+    /// What to ask for: what somebody here has waited for, in the slots of this process. Its leases are kept by it,
+    /// whether the slots matter to this look or not.
+    async fn slots_asked_for(&self, is_everywhere: bool) -> Asked {
+        let seen = self.dispatch.seen();
+        let mut asked = Asked { messages: None, activities: None, is_first: true };
+        if seen.dispatchers {
+            let own: Slots = self.leases.process_slots().await.into_iter().collect();
+            asked.messages = Some(if is_everywhere { ALL_SLOTS } else { own });
+        }
+        if seen.workers {
+            // A process whose workers take only some tags leaves the other activities to others.
+            let own: Slots = match seen.untagged {
+                true => self.worker_leases.process_slots().await.into_iter().collect(),
+                false => Slots::default(),
+            };
+            let is_everywhere = is_everywhere && seen.untagged;
+            asked.activities = Some(if is_everywhere { ALL_SLOTS } else { own });
+        }
+        asked
+    }
+
     /// Asks page by page until everybody has something. Says whether that was all there is.
     async fn ask(
         self: &Arc<Self>,
         settings: FeederSettings,
-        asked: Asked<'_>,
+        asked: Asked,
         demand: Demand,
         look: &mut Look,
     ) -> Result<bool, Failure> {
         let now = self.store.now();
         let soon = now.saturating_add(millis(settings.pace.longest));
         let before = now.saturating_sub(millis(settings.intent_age));
-        let mut parameters = vec![
-            ("@kinds", json!(asked.kinds)),
+        let (text, mut parameters) = asked.query();
+        parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
-            ("@intents", json!(asked.is_first)),
             ("@before", json!(before)),
-        ];
-        let mut text = WORK.to_owned();
-        if !asked.slots.is_all() {
-            text.push_str(IN_SLOTS);
-            parameters.push(("@slots", json!(asked.slots.to_vec())));
-        }
-        text.push_str(OLDEST_FIRST);
+        ]);
         let query = self.store.query(Scope::Everything, &text, &parameters).with_page_size(PAGE);
         let mut pages = query.pages::<Value>();
         let mut seen = HashSet::new();
@@ -252,14 +264,39 @@ impl Core {
     }
 }
 
-/// What the container is asked for.
+/// What the container is asked for: kinds, and the slots of each.
 #[derive(Clone, Copy, Debug)]
-struct Asked<'a> {
-    kinds: &'a [&'a str],
-    slots: &'a Slots,
+struct Asked {
+    messages: Option<Slots>,
+    activities: Option<Slots>,
     /// The first question of a look is about undelivered messages too, and is not followed page by page.
     is_first: bool,
 }
+
+impl Asked {
+    fn query(self) -> (String, Vec<(&'static str, Value)>) {
+        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+        if let Some(slots) = self.messages {
+            let in_slots = if slots.is_all() { "" } else { IN_MESSAGE_SLOTS };
+            conditions.push(format!("{MESSAGES}{in_slots})"));
+            if self.is_first {
+                conditions.push(format!("{INTENTS}{in_slots})"));
+            }
+            parameters.push(("@messageSlots", json!(slots.to_vec())));
+        }
+        if let Some(slots) = self.activities {
+            let in_slots = if slots.is_all() { "" } else { IN_ACTIVITY_SLOTS };
+            conditions.push(format!("{ACTIVITIES}{in_slots})"));
+            parameters.push(("@activitySlots", json!(slots.to_vec())));
+        }
+        (format!("{WORK}({}){OLDEST_FIRST}", conditions.join(" OR ")), parameters)
+    }
+}
+
+const IN_MESSAGE_SLOTS: &str = " AND ARRAY_CONTAINS(@messageSlots, c.dispatchSlot)";
+
+const IN_ACTIVITY_SLOTS: &str =
+    " AND (NOT IS_NULL(c.tag) OR ARRAY_CONTAINS(@activitySlots, c.dispatchSlot))";
 
 impl Row {
     fn hint(self) -> ItemHint {
@@ -291,6 +328,7 @@ impl Dispatch {
     /// busy; not at all before somebody has waited.
     fn next_look(
         &self,
+        now: Instant,
         last: Option<Instant>,
         pause: Duration,
         longest: Duration,
@@ -298,7 +336,7 @@ impl Dispatch {
         if !self.is_active() {
             return None;
         }
-        let Some(last) = last else { return Some(Instant::now()) };
+        let Some(last) = last else { return Some(now) };
         let demand = self.demand();
         if demand.dispatchers + demand.workers > 0 {
             return Some(last + pause);
@@ -310,6 +348,10 @@ impl Dispatch {
     fn demand(&self) -> Demand {
         let state = self.state();
         Demand { dispatchers: state.parked.dispatchers.len(), workers: state.parked.workers.len() }
+    }
+
+    fn seen(&self) -> SeenWaiting {
+        self.state().seen
     }
 
     fn filter(&self) -> SeenFilter {

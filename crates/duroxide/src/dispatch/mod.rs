@@ -45,6 +45,16 @@ struct State {
     items: ItemHints,
     parked: Parked,
     filter: SeenFilter,
+    seen: SeenWaiting,
+}
+
+/// What has been waited for in this process.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeenWaiting {
+    dispatchers: bool,
+    workers: bool,
+    /// Workers that take activities without a tag.
+    untagged: bool,
 }
 
 impl State {
@@ -120,6 +130,7 @@ impl Dispatch {
         if let Some(instance) = state.turns.pop(now) {
             return Ok(Claim { dispatch: Arc::clone(self), instance, is_locked: false });
         }
+        state.seen.dispatchers = true;
         let place = Arc::<DispatcherPlace>::default();
         state.parked.dispatchers.push(Arc::clone(&place));
         drop(state);
@@ -137,6 +148,8 @@ impl Dispatch {
         if let Some(hint) = state.items.pop(wanted) {
             return Ok(hint);
         }
+        state.seen.workers = true;
+        state.seen.untagged |= wanted.tags.matches(None);
         let place = WorkerPlace::new(wanted.tags, wanted.sessions, lock_timeout_ms);
         state.parked.workers.push(Arc::clone(&place));
         drop(state);

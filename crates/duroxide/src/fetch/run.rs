@@ -46,7 +46,7 @@ const HISTORY: &str = "SELECT * FROM c WHERE (c.type = 'history' AND c.execution
 /// How many candidates are read at once.
 const CANDIDATE_PAGE: u32 = 100;
 
-/// After so many candidates in a row that cannot be fetched, the rest of a page is asked for its state at once: a
+/// After so many candidates that cannot be fetched, the others are asked for their states at once, page by page: a
 /// crowd of locked instances must not cost a request each.
 const BLOCKED_IN_A_ROW: usize = 3;
 
@@ -140,24 +140,29 @@ impl Core {
         text.push_str(" ORDER BY c.enqueuedAt");
         let query = self.store.query(Scope::Everything, &text, &parameters);
         let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Candidate>();
-        let (mut seen, mut blocked) = (HashSet::new(), 0);
+        let (mut seen, mut blocked, mut is_crowded) = (HashSet::new(), 0, false);
         while let Some(page) = pages.next().await {
             let page = self.store.counted_page(page);
             let page = page.map_err(|failure| failure.tell(OPERATION, "candidates"))?;
             let ids = page.into_items().into_iter().map(|candidate| candidate.instance_id);
             let mut candidates: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
             candidates.reverse();
+            if is_crowded {
+                self.leave_out_blocked(&mut candidates, filter)
+                    .await
+                    .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
+            }
             while let Some(instance) = candidates.pop() {
                 match self.fetch_from(&instance, lock_timeout, filter).await {
                     Ok(Some(turn)) => return Ok(Some(turn)),
                     Ok(None) => blocked += 1,
                     Err(failure) => return Err(failure.tell(OPERATION, &instance)),
                 }
-                if blocked == BLOCKED_IN_A_ROW && !candidates.is_empty() {
+                if blocked == BLOCKED_IN_A_ROW && !is_crowded {
+                    is_crowded = true;
                     self.leave_out_blocked(&mut candidates, filter)
                         .await
                         .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
-                    blocked = 0;
                 }
             }
         }

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use sidereal::prelude::*;
 
 use super::in_memory::InMemoryLeaseProvider;
-use super::roster::{ID, PARTITION, RosterDocument, RosterView};
+use super::roster::{ID, Member, PARTITION, Role, Roles, RosterDocument, RosterView};
 use super::{ALL_SLOTS, LeaseProvider, Slots};
 use crate::failure::{Cause, Failure};
 use crate::store::{Store, millis};
@@ -29,6 +29,7 @@ pub(crate) struct LeaseSettings {
 #[derive(Clone, Debug)]
 pub struct CosmosDBLeaseProvider {
     process: Arc<Process>,
+    role: Role,
     dispatchers: Arc<InMemoryLeaseProvider>,
 }
 
@@ -47,6 +48,8 @@ struct State {
     view: RosterView,
     /// When the lease was last extended, or tried to be.
     last_beat: Option<i64>,
+    /// What it works on.
+    roles: Roles,
     is_member: bool,
 }
 
@@ -55,20 +58,21 @@ impl CosmosDBLeaseProvider {
         let (member, duration) = (store.clock().new_id(), settings.duration);
         let process = Process { store, duration, member, state: Mutex::default() };
         let dispatchers = InMemoryLeaseProvider::new(settings.dispatchers);
-        Self { process: Arc::new(process), dispatchers: Arc::new(dispatchers) }
+        let role = Role::Orchestrations;
+        Self { process: Arc::new(process), role, dispatchers: Arc::new(dispatchers) }
     }
 
-    /// The slots of the same process for other dispatchers.
-    pub(crate) fn for_dispatchers(&self, total: u32) -> Self {
+    /// The slots of the same process for its workers.
+    pub(crate) fn for_workers(&self, total: u32) -> Self {
         let dispatchers = Arc::new(InMemoryLeaseProvider::new(total));
-        Self { process: Arc::clone(&self.process), dispatchers }
+        Self { process: Arc::clone(&self.process), role: Role::Activities, dispatchers }
     }
 }
 
 #[async_trait]
 impl LeaseProvider for CosmosDBLeaseProvider {
     async fn acquire_slots(&self, caller_id: u64) -> Vec<u8> {
-        let slots = self.process.slots().await;
+        let slots = self.process.slots(self.role).await;
         self.dispatchers.share_of(caller_id, slots).to_vec()
     }
 
@@ -77,7 +81,7 @@ impl LeaseProvider for CosmosDBLeaseProvider {
     }
 
     async fn process_slots(&self) -> Vec<u8> {
-        self.process.slots().await.to_vec()
+        self.process.slots(self.role).await.to_vec()
     }
 
     async fn release_process(&self) {
@@ -94,21 +98,11 @@ impl Process {
         millis(self.duration) / 3
     }
 
-    /// The slots of this process. The lease is extended when it is time.
-    async fn slots(&self) -> Slots {
+    /// The slots of this process in a role. The lease is extended when it is time, and when the role is new.
+    async fn slots(&self, role: Role) -> Slots {
         let now = self.store.now();
-        let is_due = {
-            let mut state = self.state();
-            let interval = self.heartbeat_interval();
-            let is_due = state.last_beat.is_none_or(|last| now >= last.saturating_add(interval));
-            if is_due {
-                // Whoever asks meanwhile does not do it as well.
-                state.last_beat = Some(now);
-            }
-            is_due
-        };
-        if is_due {
-            match self.heartbeat(now).await {
+        if let Some(roles) = self.due(role, now) {
+            match self.heartbeat(roles, now).await {
                 Ok(roster) => {
                     let mut state = self.state();
                     state.is_member = true;
@@ -123,20 +117,33 @@ impl Process {
         let mut state = self.state();
         match state.is_member {
             // Half as long again as it takes the others to hear of a change.
-            true => state.view.slots(&self.member, now, self.heartbeat_interval() * 3 / 2),
+            true => state.view.slots(&self.member, role, now, self.heartbeat_interval() * 3 / 2),
             false => ALL_SLOTS,
         }
     }
 
+    /// If the lease is to be extended now, for which roles. Whoever asks meanwhile does not do it as well.
+    fn due(&self, role: Role, now: i64) -> Option<Roles> {
+        let mut state = self.state();
+        let interval = self.heartbeat_interval();
+        let is_time = state.last_beat.is_none_or(|last| now >= last.saturating_add(interval));
+        if !is_time && state.roles.has(role) {
+            return None;
+        }
+        state.roles = state.roles.with(role);
+        state.last_beat = Some(now);
+        Some(state.roles)
+    }
+
     /// Extends the lease of this process. Says who there is.
-    async fn heartbeat(&self, now: i64) -> Result<RosterDocument, Failure> {
-        let until = now.saturating_add(millis(self.duration));
-        let patch = Patch::new().set(format!("/members/{}", self.member), until);
+    async fn heartbeat(&self, roles: Roles, now: i64) -> Result<RosterDocument, Failure> {
+        let member = Member { until: now.saturating_add(millis(self.duration)), roles };
+        let patch = Patch::new().set(format!("/members/{}", self.member), member);
         match self.store.patch::<RosterDocument>(PARTITION, ID, patch.clone()).await {
             Err(failure) if failure.cause == Cause::NotFound => {}
             patched => return patched,
         }
-        let first = RosterDocument::of(&self.member, until);
+        let first = RosterDocument::of(&self.member, member);
         match self.store.create(PARTITION, &first).await {
             Ok(()) => Ok(first),
             // Another process was first.
@@ -165,7 +172,8 @@ impl Process {
 
     /// Gives the lease up. Best effort: it ends by itself.
     async fn leave(&self) {
-        if !std::mem::take(&mut self.state().is_member) {
+        let state = std::mem::take(&mut *self.state());
+        if !state.is_member {
             return;
         }
         let patch = Patch::new().remove(format!("/members/{}", self.member));

@@ -12,6 +12,52 @@ use crate::documents::kinds;
 pub(crate) const PARTITION: &str = "__leases__";
 pub(crate) const ID: &str = "roster";
 
+/// Processes by their names.
+pub(crate) type Members = BTreeMap<String, Member>;
+
+/// A process that looks after slots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Member {
+    /// When its lease ends, in milliseconds since 1970.
+    pub(crate) until: i64,
+    /// What it works on.
+    #[serde(flatten)]
+    pub(crate) roles: Roles,
+}
+
+/// What a process works on: one without workers is to leave activities to others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Roles {
+    pub(crate) orchestrations: bool,
+    pub(crate) activities: bool,
+}
+
+/// One of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    Orchestrations,
+    Activities,
+}
+
+impl Roles {
+    pub(crate) fn has(self, role: Role) -> bool {
+        match role {
+            Role::Orchestrations => self.orchestrations,
+            Role::Activities => self.activities,
+        }
+    }
+
+    pub(crate) fn with(mut self, role: Role) -> Self {
+        match role {
+            Role::Orchestrations => self.orchestrations = true,
+            Role::Activities => self.activities = true,
+        }
+        self
+    }
+}
+
 /// The processes that look after a container's slots, each until a time that it keeps extending.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -20,20 +66,19 @@ pub(crate) struct RosterDocument {
     pub(crate) instance_id: String,
     #[serde(rename = "type")]
     pub(crate) kind: String,
-    /// When the lease of each ends, in milliseconds since 1970.
-    pub(crate) members: BTreeMap<String, i64>,
+    pub(crate) members: Members,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
 
 impl RosterDocument {
     /// With one process.
-    pub(crate) fn of(member: &str, until: i64) -> Self {
+    pub(crate) fn of(name: &str, member: Member) -> Self {
         Self {
             id: ID.to_owned(),
             instance_id: PARTITION.to_owned(),
             kind: kinds::LEASES.to_owned(),
-            members: BTreeMap::from([(member.to_owned(), until)]),
+            members: Members::from([(name.to_owned(), member)]),
             etag: None,
         }
     }
@@ -42,46 +87,53 @@ impl RosterDocument {
 /// What a process knows of the others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RosterView {
-    members: BTreeMap<String, i64>,
-    /// Shares that it has given up lately, and until when it still looks after them: the others may not have
-    /// heard yet that they are theirs.
-    given_up: Vec<(Slots, i64)>,
+    members: Members,
+    shares: [Shares; 2],
+}
+
+/// The shares of a process in one role.
+#[derive(Clone, Debug, Default)]
+struct Shares {
     current: Option<Slots>,
+    /// Those that it has given up lately, and until when it still looks after them: the others may not have heard
+    /// yet that they are theirs.
+    given_up: Vec<(Slots, i64)>,
 }
 
 impl RosterView {
-    /// Takes note of who there is. Until `overlap` after a change, what was looked after before still is.
-    pub(crate) fn learn(&mut self, members: BTreeMap<String, i64>) {
+    /// Takes note of who there is.
+    pub(crate) fn learn(&mut self, members: Members) {
         self.members = members;
     }
 
-    /// The slots that a member looks after.
-    pub(crate) fn slots(&mut self, me: &str, now: i64, overlap: i64) -> Slots {
-        let share = share(&self.members, me, now);
-        if let Some(before) = self.current.filter(|before| *before != share) {
-            self.given_up.push((before, now.saturating_add(overlap)));
+    /// The slots that a process looks after in a role. Those that it had before it still does for a while.
+    pub(crate) fn slots(&mut self, me: &str, role: Role, now: i64, overlap: i64) -> Slots {
+        let share = share(&self.members, me, role, now);
+        let shares = &mut self.shares[role as usize];
+        if let Some(before) = shares.current.filter(|before| *before != share) {
+            shares.given_up.push((before, now.saturating_add(overlap)));
         }
-        self.current = Some(share);
-        self.given_up.retain(|(_, until)| *until > now);
-        self.given_up.iter().fold(share, |all, (slots, _)| all.union(*slots))
+        shares.current = Some(share);
+        shares.given_up.retain(|(_, until)| *until > now);
+        shares.given_up.iter().fold(share, |all, (slots, _)| all.union(*slots))
     }
 
     /// Members whose leases ended long ago: they can be left out.
     pub(crate) fn gone(&self, now: i64, lease: i64) -> impl Iterator<Item = &str> {
-        let is_gone = move |(_, until): &(&String, &i64)| until.saturating_add(lease) < now;
-        self.members.iter().filter(is_gone).map(|(member, _)| member.as_str())
+        let is_gone =
+            move |(_, member): &(&String, &Member)| member.until.saturating_add(lease) < now;
+        self.members.iter().filter(is_gone).map(|(name, _)| name.as_str())
     }
 }
 
-/// The share of a member: slots are dealt out to those whose leases have not ended, in the order of their names. A
-/// member that the others do not know yet looks after everything.
-fn share(members: &BTreeMap<String, i64>, me: &str, now: i64) -> Slots {
-    let live: Vec<&str> = members
-        .iter()
-        .filter(|(member, until)| **until > now || member.as_str() == me)
-        .map(|(member, _)| member.as_str())
-        .collect();
-    match live.iter().position(|member| *member == me) {
+/// The share of a process in a role: slots are dealt out to those that have it and whose leases have not ended, in the
+/// order of their names. One that the others do not know yet looks after everything.
+fn share(members: &Members, me: &str, role: Role, now: i64) -> Slots {
+    let is_live = |(name, member): &(&String, &Member)| {
+        member.roles.has(role) && (member.until > now || name.as_str() == me)
+    };
+    let live: Vec<&str> = members.iter().filter(is_live).map(|(name, _)| name.as_str()).collect();
+    match live.iter().position(|name| *name == me) {
         Some(index) => ALL_SLOTS.share(index, live.len()),
         None => ALL_SLOTS,
     }
@@ -95,18 +147,35 @@ mod tests {
     const BEAT: i64 = 10_000;
     const OVERLAP: i64 = 15_000;
 
-    fn members(of: &[(&str, i64)]) -> BTreeMap<String, i64> {
-        of.iter().map(|(member, until)| ((*member).to_owned(), *until)).collect()
+    const BOTH: Roles = Roles { orchestrations: true, activities: true };
+
+    fn members(of: &[(&str, i64)]) -> Members {
+        let member = |(name, until): &(&str, i64)| {
+            ((*name).to_owned(), Member { until: *until, roles: BOTH })
+        };
+        of.iter().map(member).collect()
+    }
+
+    fn share_of(members: &Members, me: &str, now: i64) -> Slots {
+        share(members, me, Role::Orchestrations, now)
     }
 
     #[test]
     fn slots_are_dealt_out_evenly_to_those_whose_leases_last() {
         let all = members(&[("a", 100), ("b", 100), ("c", 50)]);
-        let sizes = ["a", "b", "c"].map(|me| share(&all, me, 10).iter().count());
+        let sizes = ["a", "b", "c"].map(|me| share_of(&all, me, 10).iter().count());
         assert_eq!(sizes, [86, 85, 85]);
-        let left = ["a", "b"].map(|me| share(&all, me, 50).iter().count());
+        let left = ["a", "b"].map(|me| share_of(&all, me, 50).iter().count());
         assert_eq!(left, [128, 128], "the lease of c has ended");
-        assert!(share(&all, "new", 10).is_all(), "nobody knows it yet");
+        assert!(share_of(&all, "new", 10).is_all(), "nobody knows it yet");
+    }
+
+    #[test]
+    fn a_process_without_workers_leaves_activities_to_the_others() {
+        let mut all = members(&[("a", 100), ("b", 100)]);
+        all.get_mut("b").unwrap().roles.activities = false;
+        assert!(share(&all, "a", Role::Activities, 10).is_all());
+        assert_eq!(share(&all, "a", Role::Orchestrations, 10).iter().count(), 128);
     }
 
     #[test]
@@ -126,7 +195,7 @@ mod tests {
 
     /// Runs processes that come, go and die at any time of a script, and heartbeat at any phase.
     fn run(phases: [i64; 3], second_joins: i64, third_joins: i64, dies: Option<(usize, i64)>) {
-        let mut roster: BTreeMap<String, i64> = BTreeMap::new();
+        let mut roster = Members::new();
         let joins = [0, second_joins, third_joins];
         let mut processes: Vec<Process> = Vec::new();
         for now in (0..120_000).step_by(500) {
@@ -149,17 +218,20 @@ mod tests {
             }
             for (process, phase) in processes.iter_mut().zip(phases).filter(|(it, _)| it.is_alive) {
                 if now >= process.next_beat {
-                    roster.insert(process.name.to_owned(), now + LEASE);
+                    roster.insert(
+                        process.name.to_owned(),
+                        Member { until: now + LEASE, roles: BOTH },
+                    );
                     process.view.learn(roster.clone());
                     process.next_beat = now + BEAT - phase;
                 }
             }
-            let attended = processes
-                .iter_mut()
-                .filter(|it| it.is_alive)
-                .fold(Slots::default(), |all, process| {
-                    all.union(process.view.slots(process.name, now, OVERLAP))
-                });
+            let attended = processes.iter_mut().filter(|it| it.is_alive).fold(
+                Slots::default(),
+                |all, process| {
+                    all.union(process.view.slots(process.name, Role::Orchestrations, now, OVERLAP))
+                },
+            );
             // A process that died is missed when its lease ends.
             let is_missed = dies.is_some_and(|(_, at)| (at..=at + LEASE).contains(&now));
             assert!(

@@ -9,16 +9,12 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
 use futures_util::FutureExt;
 use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
 use sidereal_duroxide::CosmosDBProviderConfig;
 use sidereal_emulator::{Emulator, EmulatorBuilder};
-
-/// How often a fetch of these tests looks.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A database of one test.
 pub(crate) struct Account {
@@ -81,7 +77,6 @@ impl Account {
     pub(crate) fn config(&self) -> CosmosDBProviderConfig {
         let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
         config.database.clone_from(&self.database);
-        config.poll_interval = POLL_INTERVAL;
         config
     }
 }

@@ -159,10 +159,10 @@ impl Turn {
 
     fn take(&mut self, message: WorkItem) {
         match message {
-            WorkItem::StartOrchestration { input, parent_instance, parent_id, .. } => {
-                if self.known.is_empty() {
-                    self.begin(input, parent_instance, parent_id);
-                }
+            WorkItem::StartOrchestration { input, parent_instance, parent_id, .. }
+                if self.known.is_empty() =>
+            {
+                self.begin(input, parent_instance, parent_id);
             }
             WorkItem::ActivityCompleted { id, result, .. } => {
                 self.push(Some(id), EventKind::ActivityCompleted { result });

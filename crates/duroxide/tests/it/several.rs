@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Provider, ProviderAdmin};
+use duroxide::providers::{Provider, ProviderAdmin, TagFilter, WorkItem};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 
 use crate::loops::{Loops, start};
-use crate::turns::enqueue;
+use crate::turns::{activity, enqueue};
 use crate::world::World;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -152,4 +152,22 @@ async fn what_a_process_left_undelivered_is_delivered_by_the_next() {
     let completed = next.provider.list_instances_by_status("Completed").await.unwrap();
     assert!(completed.contains(&"parent".to_owned()), "{completed:?}");
     assert_eq!(world.count("outbox_intent").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_with_a_tag_is_found_by_the_process_that_takes_it_whatever_its_slot() {
+    let world = world();
+    let (one, other) = (Process::start(&world).await, world.provider().await);
+    let gpu = TagFilter::tags(["gpu"]);
+    for id in 2..12 {
+        let mut tagged = activity(&format!("i-{id}"), id, None);
+        if let WorkItem::ActivityExecute { tag, .. } = &mut tagged {
+            *tag = Some("gpu".to_owned());
+        }
+        one.provider.enqueue_for_worker(tagged).await.unwrap();
+        let began = tokio::time::Instant::now();
+        let fetched = other.fetch_work_item(LEASE, LEASE, None, &gpu).await.unwrap();
+        assert!(fetched.is_some(), "{id}");
+        assert!(began.elapsed() < Duration::from_secs(2), "{id}: {:?}", began.elapsed());
+    }
 }
