@@ -89,6 +89,8 @@ struct Entries {
 #[derive(Debug)]
 struct Entry {
     version: Version,
+    /// As it was last written or read, if its etag is known.
+    instance: Option<Box<InstanceDocument>>,
     replay: Replay,
     used: u64,
     bytes: usize,
@@ -122,11 +124,17 @@ impl ReplayCache {
         if replay.bytes() > self.limit_bytes / 4 {
             return;
         }
-        entries.insert(&instance.instance_id, Version::of(instance), replay);
+        entries.insert(instance, replay);
         while entries.bytes > self.limit_bytes {
             let Some((_, oldest)) = entries.by_use.pop_first() else { break };
             entries.remove(&oldest);
         }
+    }
+
+    /// An instance as this process last saw it: as good as a read of it where the etag is a condition.
+    pub(crate) fn instance(&self, instance: &str) -> Option<InstanceDocument> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_instance.get(instance)?.instance.as_deref().cloned()
     }
 
     /// Forgets an instance.
@@ -150,12 +158,14 @@ impl Entries {
         }
     }
 
-    fn insert(&mut self, instance: &str, version: Version, replay: Replay) {
-        let (name, used): (Arc<str>, u64) = (Arc::from(instance), self.next_use());
-        let bytes = replay.bytes();
+    fn insert(&mut self, instance: &InstanceDocument, replay: Replay) {
+        let (name, used) = (Arc::<str>::from(instance.instance_id.as_str()), self.next_use());
+        let version = Version::of(instance);
+        let bytes = replay.bytes() + instance.bytes();
+        let instance = instance.etag.is_some().then(|| Box::new(instance.clone()));
         self.bytes += bytes;
         self.by_use.insert(used, Arc::clone(&name));
-        self.by_instance.insert(name, Entry { version, replay, used, bytes });
+        self.by_instance.insert(name, Entry { version, instance, replay, used, bytes });
     }
 
     fn remove(&mut self, instance: &str) {

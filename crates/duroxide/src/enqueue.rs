@@ -32,11 +32,11 @@ impl Core {
         };
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
-        let (message, parts) = message(id, instance, text, self.enqueued(delay));
-        let (create, visible_at) = (Write::create(&message.id, &message), message.visible_at);
+        let (mut message, parts) = message(id, instance, text, self.enqueued(delay));
+        let create = Write::create(&message.id, &message);
         let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
-        self.create_with_parts(instance, create, &parts).await.map_err(tell)?;
-        self.dispatch.message_enqueued(instance, visible_at, self.store.now());
+        message.etag = self.create_with_parts(instance, create, &parts).await.map_err(tell)?;
+        self.message_is_there(message, Some(item.clone()));
         Ok(())
     }
 

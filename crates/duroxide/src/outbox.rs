@@ -7,12 +7,17 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use duroxide::providers::WorkItem;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use sidereal_protocol::Etag;
 
 use crate::core::Core;
-use crate::documents::{IntentDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery};
+use crate::documents::{
+    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery,
+};
 use crate::failure::{Cause, Failure};
+use crate::fetch::ReadMessage;
 use crate::store::{Scope, millis};
 use crate::work_items::{Enqueued, message};
 use crate::write::{self, Write};
@@ -85,21 +90,32 @@ impl Core {
             visible_at: intent.visible_at,
             is_fenced: false,
         };
-        let (message, parts) =
+        let item = serde_json::from_str(&text).ok();
+        let (mut message, parts) =
             message(ids::delivered(&intent.idempotency_key), target, text, enqueued);
         let create = Write::create(&message.id, &message);
-        self.create_with_parts(target, create, &parts).await?;
-        self.dispatch.message_enqueued(target, message.visible_at, self.store.now());
+        message.etag = self.create_with_parts(target, create, &parts).await?;
+        self.message_is_there(message, item);
         Ok(())
     }
 
-    /// Creates a document and the parts of its payload. One that is there already is the same.
+    /// Tells the dispatchers of a message that this process has written.
+    pub(crate) fn message_is_there(&self, document: MessageDocument, item: Option<WorkItem>) {
+        let (now, visible_at) = (self.store.now(), document.visible_at);
+        let instance = document.instance_id.clone();
+        let is_known = document.etag.is_some() && document.work_item.parts() == 0;
+        let known = item.filter(|_| is_known).map(|item| ReadMessage { document, item });
+        self.dispatch.message_enqueued(&instance, known, visible_at, now);
+    }
+
+    /// Creates a document and the parts of its payload. One that is there already is the same. Says which version
+    /// it has, if that is known.
     pub(crate) async fn create_with_parts(
         &self,
         partition: &str,
         create: Write,
         parts: &[PartDocument],
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Etag>, Failure> {
         let until = self.store.now().saturating_add(PATIENCE_MS);
         let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
         for chunk in write::chunks(parts, 0) {
@@ -108,9 +124,9 @@ impl Core {
         let create = [create];
         loop {
             match self.store.write(partition, &create, until).await {
-                Ok(_) => return Ok(()),
+                Ok(results) => return Ok(results.first().and_then(|it| it.etag().cloned())),
                 Err(failure) => match failure.cause {
-                    Cause::Conflict => return Ok(()),
+                    Cause::Conflict => return Ok(None),
                     // Whether it was created or not, creating it again tells.
                     Cause::Ambiguous if self.store.now() < until => {}
                     _ => return Err(failure),

@@ -11,7 +11,9 @@ use tokio::sync::Mutex;
 use crate::call::about_instance;
 use crate::core::Core;
 use crate::dispatch::{Handed, ItemHint, ParkedWorker, Wanted};
-use crate::documents::{PartDocument, Payload, TombstoneDocument, WorkerDocument, kinds};
+use crate::documents::{
+    MessageDocument, PartDocument, Payload, TombstoneDocument, WorkerDocument, kinds,
+};
 use crate::failure::{Cause, Failure};
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::lock_token::LockToken;
@@ -269,11 +271,11 @@ impl Core {
         let instance = &item.instance_id;
         about_instance(instance);
         let mut batch = vec![removed(&item)];
-        let mut parts = Vec::new();
+        let (mut parts, mut message) = (Vec::new(), None);
         if let Some(completion) = &completion {
-            let (write, its_parts) = self.completion(token, &item, completion)?;
-            batch.push(write);
-            parts = its_parts;
+            let (document, its_parts) = self.completion(token, &item, completion)?;
+            batch.push(Write::create(&document.id, &document));
+            (message, parts) = (Some(document), its_parts);
         }
         let tell = |failure: Failure| failure.tell(ACK, instance);
         let until =
@@ -290,7 +292,11 @@ impl Core {
             }
         }
         match self.store.write(instance, &batch, until).await {
-            Ok(_) => {}
+            Ok(results) => {
+                if let Some(message) = &mut message {
+                    message.etag = results.get(1).and_then(|it| it.etag().cloned());
+                }
+            }
             Err(failure) => match failure.cause {
                 Cause::Transient | Cause::Refused => return Err(tell(failure)),
                 Cause::Ambiguous => self.check_removed(token, &item, failure).await?,
@@ -302,9 +308,8 @@ impl Core {
         }
         self.items.remove(token);
         self.dispatch.item_released(&item.id);
-        if completion.is_some() {
-            let now = self.store.now();
-            self.dispatch.message_enqueued(instance, now, now);
+        if let Some(message) = message {
+            self.message_is_there(message, completion);
         }
         self.touch_session(item.session_id.as_deref()).await;
         self.remove_parts(instance, &item.id, &item.work_item);
@@ -317,7 +322,7 @@ impl Core {
         token: &str,
         item: &WorkerDocument,
         completion: &WorkItem,
-    ) -> Result<(Write, Vec<PartDocument>), ProviderError> {
+    ) -> Result<(MessageDocument, Vec<PartDocument>), ProviderError> {
         let is_completion = matches!(
             completion,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }
@@ -332,8 +337,7 @@ impl Core {
         let now = self.store.now();
         let seq = self.store.clock().next_sequences(1);
         let enqueued = Enqueued { now, seq, visible_at: now, is_fenced: true };
-        let (message, parts) = message(id, instance, encode(ACK, completion)?, enqueued);
-        Ok((Write::create(&message.id, &message), parts))
+        Ok(message(id, instance, encode(ACK, completion)?, enqueued))
     }
 
     /// After an answer that was lost: an activity that is still locked by the token was not finished.

@@ -96,7 +96,7 @@ impl Core {
         self.remember(&mut held, &plan, &outcome);
         let now = self.store.now();
         for visible_at in &plan.own_messages {
-            self.dispatch.message_enqueued(&instance, *visible_at, now);
+            self.dispatch.message_enqueued(&instance, None, *visible_at, now);
         }
         self.dispatch.turn_released(&instance, now);
         hand_offs.give(&plan.workers, outcome.worker_items, &etags);
@@ -109,7 +109,7 @@ impl Core {
 
     /// Keeps what the next turn is replayed from.
     fn remember(&self, held: &mut HeldTurn, plan: &AckPlan, outcome: &Outcome) {
-        let instance = &plan.instance;
+        let instance = &held.instance;
         let is_same = outcome.execution_id == held.execution_id;
         self.replays.forget(&instance.instance_id);
         let replay = match held.replay.take() {
@@ -330,15 +330,16 @@ impl Core {
         let until = self.store.now().saturating_add(PATIENCE_MS);
         let written = self.store.write(&instance.instance_id, &batch, until).await;
         self.turns.remove(token);
+        self.replays.forget(&instance.instance_id);
         let now = self.store.now();
         match visible_at {
             Some(visible_at) => {
-                self.dispatch.message_enqueued(&instance.instance_id, visible_at, now);
+                self.dispatch.message_enqueued(&instance.instance_id, None, visible_at, now);
                 self.dispatch.turn_released(&instance.instance_id, now);
             }
             None => {
                 self.dispatch.turn_released(&instance.instance_id, now);
-                self.dispatch.message_enqueued(&instance.instance_id, now, now);
+                self.dispatch.message_enqueued(&instance.instance_id, None, now, now);
             }
         }
         match written {

@@ -7,6 +7,7 @@
 mod feeder;
 mod hand_off;
 mod items;
+mod messages;
 mod pace;
 mod turns;
 
@@ -21,6 +22,7 @@ pub(crate) use hand_off::{HandOff, Handed, Reservation};
 pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
+use crate::fetch::ReadMessage;
 use hand_off::{DispatcherPlace, Parked, WorkerPlace};
 use items::ItemHints;
 use turns::TurnHints;
@@ -91,14 +93,20 @@ impl Dispatch {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An instance has a message, perhaps from a time on.
-    pub(crate) fn message_enqueued(&self, instance: &str, visible_at: i64, now: i64) {
+    /// An instance has a message, perhaps from a time on. It may be known whole.
+    pub(crate) fn message_enqueued(
+        &self,
+        instance: &str,
+        message: Option<ReadMessage>,
+        visible_at: i64,
+        now: i64,
+    ) {
         if !self.takes_hints {
             return;
         }
         let mut state = self.state();
         if visible_at <= now {
-            if state.turns.push(instance, now, now) {
+            if state.turns.push(instance, message, now, now) {
                 state.parked.wake_dispatcher();
             }
             return;
@@ -127,8 +135,8 @@ impl Dispatch {
     /// An instance for a dispatcher to lock; if there is none, a place to wait for one.
     pub(crate) fn next_turn(self: &Arc<Self>, now: i64) -> Result<Claim, ParkedDispatcher> {
         let mut state = self.state();
-        if let Some(instance) = state.turns.pop(now) {
-            return Ok(Claim { dispatch: Arc::clone(self), instance, is_locked: false });
+        if let Some((instance, messages)) = state.turns.pop(now) {
+            return Ok(Claim { dispatch: Arc::clone(self), instance, messages, is_locked: false });
         }
         state.seen.dispatchers = true;
         let place = Arc::<DispatcherPlace>::default();
@@ -311,12 +319,18 @@ impl ParkedWorker {
 pub(crate) struct Claim {
     dispatch: Arc<Dispatch>,
     instance: Arc<str>,
+    messages: Option<Vec<ReadMessage>>,
     is_locked: bool,
 }
 
 impl Claim {
     pub(crate) fn instance(&self) -> &str {
         &self.instance
+    }
+
+    /// The messages of the instance, if this process knows them all.
+    pub(crate) fn take_messages(&mut self) -> Option<Vec<ReadMessage>> {
+        self.messages.take()
     }
 
     /// The turn is locked: its end is told by whoever ends it.

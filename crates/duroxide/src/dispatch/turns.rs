@@ -4,6 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::messages::KnownMessages;
+use crate::fetch::ReadMessage;
+
 /// The most hints of a kind; the container is asked for what is left out.
 pub(super) const MAX_HINTS: usize = 10_000;
 
@@ -18,6 +21,8 @@ pub(crate) struct TurnHints {
     ready: BTreeSet<(i64, Arc<str>)>,
     /// When messages become visible.
     timers: BTreeSet<(i64, Arc<str>)>,
+    /// Of those that are ready or being worked on, the messages that came.
+    messages: KnownMessages,
     /// Instances that could not be locked, and until when they are not to be tried again.
     blocked: HashMap<Arc<str>, i64>,
 }
@@ -31,15 +36,25 @@ enum State {
 }
 
 impl TurnHints {
-    /// Notes that an instance has a message. Says whether a dispatcher can be woken for it.
-    pub(crate) fn push(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
+    /// Notes that an instance has a message, which may be known. Says whether a dispatcher can be woken for it.
+    pub(crate) fn push(
+        &mut self,
+        instance: &str,
+        message: Option<ReadMessage>,
+        enqueued_at: i64,
+        now: i64,
+    ) -> bool {
         let (name, order) = match self.states.get_key_value(instance) {
             Some((name, State::Running { until, .. })) if *until > now => {
                 let (name, until) = (Arc::clone(name), *until);
+                self.messages.push(&name, message);
                 self.states.insert(name, State::Running { until, again: true });
                 return false;
             }
-            Some((_, State::Ready(order))) if *order <= enqueued_at => return false,
+            Some((name, State::Ready(order))) if *order <= enqueued_at => {
+                self.messages.push(name, message);
+                return false;
+            }
             Some((name, State::Ready(order))) => (Arc::clone(name), Some(*order)),
             Some((name, State::Running { .. })) => (Arc::clone(name), None),
             None => (Arc::from(instance), None),
@@ -50,6 +65,7 @@ impl TurnHints {
             return false;
         }
         self.blocked.remove(&name);
+        self.messages.push(&name, message);
         self.ready.insert((enqueued_at, Arc::clone(&name)));
         self.states.insert(name, State::Ready(enqueued_at));
         order.is_none()
@@ -57,7 +73,7 @@ impl TurnHints {
 
     /// The same for what the container was asked for: an instance that was just found to be blocked is left out.
     pub(crate) fn push_found(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
-        !self.is_blocked(instance, now) && self.push(instance, enqueued_at, now)
+        !self.is_blocked(instance, now) && self.push(instance, None, enqueued_at, now)
     }
 
     /// Whether an instance is not to be tried now: another process has it, or this one.
@@ -93,17 +109,18 @@ impl TurnHints {
                 self.timers.insert((at, instance));
                 break;
             }
-            woken += usize::from(self.push(&instance, at, now));
+            woken += usize::from(self.push(&instance, None, at, now));
         }
         woken
     }
 
-    /// The instance that waits longest, for a dispatcher to lock.
-    pub(crate) fn pop(&mut self, now: i64) -> Option<Arc<str>> {
+    /// The instance that waits longest, for a dispatcher to lock, and its messages if all are known.
+    pub(crate) fn pop(&mut self, now: i64) -> Option<(Arc<str>, Option<Vec<ReadMessage>>)> {
         let (_, instance) = self.ready.pop_first()?;
         let until = now.saturating_add(CLAIM_MS);
         self.states.insert(Arc::clone(&instance), State::Running { until, again: false });
-        Some(instance)
+        let messages = self.messages.take(&instance);
+        Some((instance, messages))
     }
 
     /// Whether an instance is ready.
@@ -122,13 +139,18 @@ impl TurnHints {
         }
         let again = match self.states.get(instance) {
             Some(State::Running { again, .. }) => *again,
+            // Whoever looked without a hint has taken all that was there.
             Some(State::Ready(order)) => {
                 let order = *order;
                 self.ready.remove(&(order, Arc::from(instance)));
-                true
+                self.messages.take(instance);
+                false
             }
             None => false,
         };
+        if has_more {
+            self.messages.push(&Arc::from(instance), None);
+        }
         let again = again || has_more;
         self.states.insert(Arc::from(instance), State::Running { until, again });
     }
@@ -146,7 +168,19 @@ impl TurnHints {
             Some(State::Running { again, .. }) => {
                 let again = *again;
                 self.states.remove(instance);
-                again && self.push(instance, now, now)
+                if !again {
+                    self.messages.take(instance);
+                    return false;
+                }
+                let messages = self.messages.take(instance);
+                let is_ready = self.push(instance, None, now, now);
+                // What was noted while it was worked on is still all there is.
+                if let Some(messages) = messages {
+                    self.messages.take(instance);
+                    let name: Arc<str> = Arc::from(instance);
+                    messages.into_iter().for_each(|it| self.messages.push(&name, Some(it)));
+                }
+                is_ready
             }
             _ => false,
         }
@@ -168,16 +202,16 @@ mod tests {
     use super::*;
 
     fn popped(hints: &mut TurnHints, now: i64) -> Option<String> {
-        hints.pop(now).map(|instance| instance.to_string())
+        hints.pop(now).map(|(instance, _)| instance.to_string())
     }
 
     #[test]
     fn the_instance_whose_message_is_oldest_comes_first_and_once() {
         let mut hints = TurnHints::default();
-        assert!(hints.push("b", 20, 20));
-        assert!(hints.push("a", 21, 21));
-        assert!(!hints.push("b", 22, 22), "it is ready already");
-        assert!(!hints.push("a", 10, 22), "no second dispatcher is woken for it");
+        assert!(hints.push("b", None, 20, 20));
+        assert!(hints.push("a", None, 21, 21));
+        assert!(!hints.push("b", None, 22, 22), "it is ready already");
+        assert!(!hints.push("a", None, 10, 22), "no second dispatcher is woken for it");
         assert_eq!(popped(&mut hints, 22).as_deref(), Some("a"));
         assert_eq!(popped(&mut hints, 22).as_deref(), Some("b"));
         assert_eq!(popped(&mut hints, 22), None);
@@ -186,9 +220,9 @@ mod tests {
     #[test]
     fn a_message_that_comes_during_a_turn_is_handled_after_it() {
         let mut hints = TurnHints::default();
-        hints.push("a", 1, 1);
+        hints.push("a", None, 1, 1);
         hints.pop(1);
-        assert!(!hints.push("a", 2, 2), "it is being locked");
+        assert!(!hints.push("a", None, 2, 2), "it is being locked");
         hints.locked("a", 5_000, false, 3);
         assert!(hints.is_blocked("a", 4));
         assert_eq!(popped(&mut hints, 4), None);
@@ -209,12 +243,12 @@ mod tests {
     fn a_dispatcher_that_never_came_back_hides_nothing_for_longer_than_its_lock() {
         let mut hints = TurnHints::default();
         hints.locked("a", 5_000, false, 1);
-        assert!(!hints.push("a", 4_999, 4_999));
-        assert!(hints.push("a", 5_001, 5_001));
+        assert!(!hints.push("a", None, 4_999, 4_999));
+        assert!(hints.push("a", None, 5_001, 5_001));
         assert_eq!(popped(&mut hints, 5_001).as_deref(), Some("a"));
         hints.locked("b", 5_000, false, 1);
         hints.extended("b", 9_000);
-        assert!(!hints.push("b", 6_000, 6_000));
+        assert!(!hints.push("b", None, 6_000, 6_000));
     }
 
     #[test]
@@ -239,7 +273,7 @@ mod tests {
         hints.pop(100);
         hints.released("a", 101);
         hints.block("a", 200, 102);
-        assert!(hints.push("a", 150, 150), "this process enqueued a message");
+        assert!(hints.push("a", None, 150, 150), "this process enqueued a message");
     }
 
     #[test]
@@ -247,7 +281,7 @@ mod tests {
         let mut hints = TurnHints::default();
         for number in 0..2 * MAX_HINTS {
             let instance = number.to_string();
-            hints.push(&instance, 1, 1);
+            hints.push(&instance, None, 1, 1);
             hints.block(&format!("blocked-{number}"), 1_000, 1);
             let at = i64::try_from(3 * MAX_HINTS - number).unwrap();
             hints.push_timer(&instance, at);

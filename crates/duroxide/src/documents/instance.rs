@@ -151,6 +151,12 @@ impl InstanceDocument {
         staged_turn.is_none_or(|turn| turn <= self.turn)
     }
 
+    /// How large it is, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let status = self.custom_status.as_ref().map_or(0, String::len);
+        size_of::<Self>() + status + self.output.as_ref().map_or(0, Payload::bytes)
+    }
+
     /// Notes the commit of a turn by a token, and releases its lock.
     pub(crate) fn commit(&mut self, token: &str, now: i64) {
         self.turn += 1;

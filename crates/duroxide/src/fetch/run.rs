@@ -94,16 +94,59 @@ impl Core {
     /// Fetches from an instance that a hint was about.
     async fn fetch_claimed(
         &self,
-        claim: Claim,
+        mut claim: Claim,
         lock_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<FetchedTurn>, ProviderError> {
-        let fetched = self.fetch_from(claim.instance(), lock_timeout, filter).await;
-        let fetched = fetched.map_err(|failure| failure.tell(OPERATION, claim.instance()))?;
+        let messages = claim.take_messages();
+        let instance = claim.instance();
+        let fetched = async {
+            if let Some(messages) = messages
+                && let Some(turn) =
+                    self.fetch_known(instance, messages, lock_timeout, filter).await?
+            {
+                return Ok(Some(turn));
+            }
+            self.fetch_from(instance, lock_timeout, filter).await
+        };
+        let fetched =
+            fetched.await.map_err(|failure: Failure| failure.tell(OPERATION, instance))?;
         if fetched.is_some() {
             claim.locked();
         }
         Ok(fetched)
+    }
+
+    /// Fetches the next turn of an instance without reading it: this process wrote its last turn, or its start, and
+    /// all messages that came since. The etags are conditions, so it fails where that is not all there is; but a
+    /// message of another process may be left for the next turn.
+    async fn fetch_known(
+        &self,
+        instance: &str,
+        messages: Vec<ReadMessage>,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Result<Option<FetchedTurn>, Failure> {
+        let known = self.replays.instance(instance);
+        let has_start = messages.iter().any(|message| crate::work_items::is_start(&message.item));
+        if known.is_none() && !has_start {
+            return Ok(None);
+        }
+        let view = InstanceView { instance: known, messages };
+        let (token, incarnation) =
+            (self.new_token(instance).to_string(), self.store.clock().new_id());
+        let now = self.store.now();
+        let terms = FetchTerms {
+            now,
+            locked_until: now.saturating_add(millis(lock_timeout)),
+            token: &token,
+            incarnation: &incarnation,
+            filter,
+        };
+        match plan(view, terms) {
+            FetchPlan::Lock(plan) => self.lock(*plan, token, lock_timeout).await,
+            FetchPlan::Skip(_) | FetchPlan::CleanUp(_) | FetchPlan::Drop(_) => Ok(None),
+        }
     }
 
     /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives

@@ -1,0 +1,184 @@
+//! Orchestrations per second, and how long one takes, on an account within the process.
+//!
+//!     cargo bench -p sidereal-duroxide --bench throughput [-- SECONDS]
+//!
+//! The stress harness of duroxide drives its own runtime: orchestrations that fan out to five activities, twenty at a
+//! time. The last column is the most that is possible: what a worker must wait for, if nothing else took time. A second
+//! table has the same with 10 ms added to every request, as a region's round trip does.
+
+#![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
+
+mod observed;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+use duroxide::provider_stress_test::core::{StressTestConfig, StressTestResult};
+use duroxide::provider_stress_test::large_payload::{
+    LargePayloadConfig, run_large_payload_test_with_config,
+};
+use duroxide::provider_stress_test::parallel_orchestrations::{
+    ProviderStressFactory, run_parallel_orchestrations_test_with_config,
+};
+use duroxide::providers::Provider;
+use duroxide::runtime::registry::ActivityRegistry;
+use duroxide::runtime::{Runtime, RuntimeOptions};
+use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+use sidereal::CosmosClient;
+use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+use sidereal_emulator::{Emulator, FaultEffect, FaultRule};
+
+use crate::observed::Observed;
+
+/// How long a sleep of 10 ms takes, by tokio's resolution of one millisecond.
+const SLEEP_OF_10_MS: f64 = 11.0;
+const ACTIVITIES: usize = 5;
+
+/// An account within the process, whose requests take a while longer.
+struct Embedded {
+    delay: Duration,
+    dispatchers: u32,
+    emulator: Emulator,
+}
+
+impl Embedded {
+    async fn start(delay: Duration, dispatchers: usize) -> Self {
+        let emulator = Emulator::builder().start().await.unwrap();
+        if !delay.is_zero() {
+            let rule = FaultRule::new(FaultEffect::DelayBefore { wait: delay });
+            emulator.account().add_fault(rule).unwrap();
+        }
+        Self { delay, dispatchers: u32::try_from(dispatchers).unwrap(), emulator }
+    }
+
+    async fn provider(&self) -> Arc<CosmosDBProvider> {
+        let key = self.emulator.key().clone();
+        let client = CosmosClient::new(self.emulator.http_endpoint(), key, None).unwrap();
+        let mut config = CosmosDBProviderConfig::with_client(client);
+        (config.orch_concurrency, config.worker_concurrency) = (self.dispatchers, self.dispatchers);
+        Arc::new(CosmosDBProvider::new(config).await.unwrap())
+    }
+
+    /// The most orchestrations per second: a worker claims each of the five activities, runs it and finishes it.
+    fn ceiling(&self, activity_ms: u64) -> f64 {
+        const REQUESTS: f64 = 2.0;
+        let request = if self.delay.is_zero() { 0.0 } else { SLEEP_OF_10_MS };
+        let activity = if activity_ms == 0 { 0.0 } else { SLEEP_OF_10_MS };
+        let per_activity = activity + REQUESTS * request;
+        f64::from(self.dispatchers) * 1_000.0 / (ACTIVITIES as f64 * per_activity)
+    }
+}
+
+#[async_trait]
+impl ProviderStressFactory for Embedded {
+    async fn create_provider(&self) -> Arc<dyn Provider> {
+        self.provider().await
+    }
+}
+
+fn print(name: &str, result: &StressTestResult, ceiling: f64, target: Option<f64>) {
+    let ceiling = if ceiling.is_finite() { format!("{ceiling:.1}") } else { "-".to_owned() };
+    let target = target.map_or("-".to_owned(), |target| format!("{target}"));
+    println!(
+        "{name:<34} {:>9} {:>6} {:>9.2} {:>9.1} {target:>7} {ceiling:>8}",
+        result.completed,
+        result.failed,
+        result.success_rate(),
+        result.orch_throughput,
+    );
+}
+
+fn print_head() {
+    println!(
+        "{:<34} {:>9} {:>6} {:>9} {:>9} {:>7} {:>8}",
+        "", "completed", "failed", "success %", "orch/s", "target", "ceiling"
+    );
+}
+
+async fn throughput(delay: Duration, seconds: u64) {
+    print_head();
+    let rows: [(usize, u64, Option<f64>); 5] = [
+        (1, 10, Some(16.5)),
+        (2, 10, Some(32.0)),
+        (4, 10, Some(60.0)),
+        (2, 0, Some(90.0)),
+        (8, 0, Some(120.0)),
+    ];
+    for (dispatchers, activity_ms, target) in rows {
+        let embedded = Embedded::start(delay, dispatchers).await;
+        let config = StressTestConfig {
+            duration_secs: seconds,
+            tasks_per_instance: ACTIVITIES,
+            activity_delay_ms: activity_ms,
+            orch_concurrency: dispatchers,
+            worker_concurrency: dispatchers,
+            ..StressTestConfig::default()
+        };
+        let result = run_parallel_orchestrations_test_with_config(&embedded, config).await.unwrap();
+        let name = format!("{dispatchers}/{dispatchers}, activities of {activity_ms} ms");
+        let ceiling = embedded.ceiling(activity_ms);
+        let target =
+            if delay.is_zero() { target } else { Some((0.7 * ceiling * 10.0).round() / 10.0) };
+        print(&name, &result, ceiling, target);
+    }
+}
+
+async fn large_payloads(seconds: u64) {
+    let embedded = Embedded::start(Duration::ZERO, 1).await;
+    let mut config = LargePayloadConfig::default();
+    config.base.duration_secs = seconds;
+    let result = run_large_payload_test_with_config(&embedded, config).await.unwrap();
+    print("1/1, large payloads", &result, f64::INFINITY, None);
+}
+
+/// From the start call to the commit of the last turn of an orchestration with one activity.
+async fn latency(delay: Duration) {
+    const RUNS: usize = 300;
+    let embedded = Embedded::start(delay, 2).await;
+    let provider = embedded.provider().await;
+    let (observed, mut completed) = Observed::new(Arc::clone(&provider));
+    let activities = ActivityRegistry::builder()
+        .register("Echo", async |_: ActivityContext, input: String| Ok(input))
+        .build();
+    let orchestrations = OrchestrationRegistry::builder()
+        .register("One", async |context: OrchestrationContext, input: String| {
+            context.schedule_activity("Echo", input).await
+        })
+        .build();
+    let store = Arc::new(observed) as Arc<dyn Provider>;
+    let options = RuntimeOptions::default();
+    let runtime =
+        Runtime::start_with_options(Arc::clone(&store), activities, orchestrations, options).await;
+    let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
+    let mut taken = Vec::new();
+    for run in 0..RUNS {
+        let (id, began) = (format!("latency-{run}"), Instant::now());
+        client.start_orchestration(&id, "One", "").await.unwrap();
+        while completed.recv().await.unwrap() != id {}
+        taken.push(began.elapsed());
+    }
+    taken.sort_unstable();
+    let millis = |at: usize| taken[at].as_secs_f64() * 1_000.0;
+    println!(
+        "start to the commit of the last turn, one activity, {} ms per request more: p50 {:.2} ms, p99 {:.2} ms",
+        delay.as_millis(),
+        millis(RUNS / 2),
+        millis(RUNS * 99 / 100)
+    );
+    runtime.shutdown(Some(1_000)).await;
+    provider.shutdown().await;
+}
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
+async fn main() {
+    let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
+    println!("an account within the process");
+    throughput(Duration::ZERO, seconds).await;
+    large_payloads(seconds).await;
+    println!("\n10 ms more for every request; the target is 70 % of the ceiling");
+    throughput(Duration::from_millis(10), seconds).await;
+    println!();
+    latency(Duration::ZERO).await;
+    latency(Duration::from_millis(10)).await;
+}
