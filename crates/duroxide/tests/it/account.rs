@@ -9,12 +9,16 @@
 
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
 use sidereal_duroxide::CosmosDBProviderConfig;
 use sidereal_emulator::{Emulator, EmulatorBuilder};
+
+/// How long work of another process waits at most here.
+const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A database of one test.
 pub(crate) struct Account {
@@ -77,6 +81,8 @@ impl Account {
     pub(crate) fn config(&self) -> CosmosDBProviderConfig {
         let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
         config.database.clone_from(&self.database);
+        config.feed_interval_min = LONGEST_FEED_INTERVAL / 5;
+        config.feed_interval_max = LONGEST_FEED_INTERVAL;
         config
     }
 }
