@@ -18,7 +18,8 @@ use crate::world::World;
 /// More than the driver tries.
 const ALL: usize = 40;
 
-const LARGER_THAN_A_DOCUMENT: usize = 2_000_000;
+/// So many bytes are stored in documents of their own, beside the one that they belong to.
+const IN_PARTS: usize = 1_100_000;
 
 const INTERRUPTIONS: [Interruption; 6] = [
     Interruption::LoseRequests(1),

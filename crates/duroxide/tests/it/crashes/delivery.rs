@@ -7,14 +7,13 @@ use duroxide::providers::{Provider, ProviderError, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::Interruption;
 
-use super::{LARGER_THAN_A_DOCUMENT, Points, every_point, points};
+use super::{IN_PARTS, Points, every_point, points};
 use crate::turns::{Done, LOCK, ack, begin, enqueue, fetch, raised};
 use crate::world::World;
 
-/// The message to an instance; one of them is larger than a document.
+/// The message to an instance; one of them is stored in parts.
 fn message(target: &str) -> WorkItem {
-    let data =
-        if target == "large" { "x".repeat(LARGER_THAN_A_DOCUMENT) } else { target.to_owned() };
+    let data = if target == "large" { "x".repeat(IN_PARTS) } else { target.to_owned() };
     raised(target, &data)
 }
 
@@ -71,7 +70,7 @@ async fn interrupt_each(targets: &[&str], points: Points) -> usize {
         let (provider, mut received) = (world.provider().await, Vec::new());
         take_all(&provider, targets, &mut received).await;
         // Whoever looks for what others left delivers what is left, and nothing that was handled.
-        tokio::time::sleep(Duration::from_secs(70)).await;
+        tokio::time::sleep(Duration::from_secs(35)).await;
         take_all(&provider, targets, &mut received).await;
         received.sort();
         assert_eq!(received, targets, "{what}");

@@ -6,7 +6,7 @@ use duroxide::{Event, EventKind};
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::Interruption;
 
-use super::{LARGER_THAN_A_DOCUMENT, Points, every_point, points};
+use super::{IN_PARTS, Points, every_point, points};
 use crate::turns::{enqueue, fetch, raised, start};
 use crate::world::World;
 
@@ -113,5 +113,5 @@ async fn a_pruning_survives_an_interruption_at_every_request() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pruning_of_large_events_survives_an_interruption_at_every_request() {
-    println!("{} interruptions", interrupt_each(LARGER_THAN_A_DOCUMENT, points).await);
+    println!("{} interruptions", interrupt_each(IN_PARTS, points).await);
 }
