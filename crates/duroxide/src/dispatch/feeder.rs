@@ -20,7 +20,7 @@ use crate::leases::{ALL_SLOTS, Slots};
 use crate::store::{Scope, millis};
 
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
-/// Activities with a tag are looked for in all slots, since not every process takes them.
+/// Activities with a tag or a session are looked for in all slots, since not every process takes them.
 const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, c._etag \
      FROM c WHERE ";
 
@@ -295,8 +295,8 @@ impl Asked {
 
 const IN_MESSAGE_SLOTS: &str = " AND ARRAY_CONTAINS(@messageSlots, c.dispatchSlot)";
 
-const IN_ACTIVITY_SLOTS: &str =
-    " AND (NOT IS_NULL(c.tag) OR ARRAY_CONTAINS(@activitySlots, c.dispatchSlot))";
+const IN_ACTIVITY_SLOTS: &str = " AND (NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) \
+     OR ARRAY_CONTAINS(@activitySlots, c.dispatchSlot))";
 
 impl Row {
     fn hint(self) -> ItemHint {
