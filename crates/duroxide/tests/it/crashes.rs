@@ -32,7 +32,7 @@ const INTERRUPTIONS: [Interruption; 6] = [
 
 impl World {
     /// Everything has happened once.
-    async fn check(&self, activities: usize, what: &str) {
+    pub(crate) async fn check(&self, activities: usize, what: &str) {
         let provider = self.provider().await;
         for instance in [PARENT, CHILD] {
             let info = provider.get_instance_info(instance).await.unwrap();

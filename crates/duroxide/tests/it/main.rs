@@ -14,6 +14,7 @@ mod process;
 mod regions;
 mod requests;
 mod samples;
+mod scenarios;
 mod several;
 mod sizes;
 mod turns;

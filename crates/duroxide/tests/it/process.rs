@@ -12,7 +12,7 @@ use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use crate::account::with_account;
 
 /// Longer than anything here takes, so that only what is stuck meets it.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How long what is running may go on when a process ends: some activities of these tests do not end by themselves.
 const GRACE_MS: u64 = 200;
@@ -82,6 +82,12 @@ impl Process {
         self.provider.shutdown().await;
     }
 
+    /// Ends at once, whatever is running: what it has locked stays locked until it expires.
+    pub(crate) async fn crash(self) {
+        self.runtime.shutdown(Some(0)).await;
+        self.provider.shutdown().await;
+    }
+
     /// Starts an orchestration, and waits for its output or its failure.
     pub(crate) async fn run(
         &self,
@@ -95,10 +101,10 @@ impl Process {
 
     /// Waits for the output of an instance, or its failure.
     pub(crate) async fn outcome(&self, instance: &str) -> Result<String, String> {
-        match self.client.wait_for_orchestration(instance, PATIENCE).await.unwrap() {
-            OrchestrationStatus::Completed { output, .. } => Ok(output),
-            OrchestrationStatus::Failed { details, .. } => Err(details.display_message()),
-            other => panic!("{instance} is neither completed nor failed: {other:?}"),
+        match self.client.wait_for_orchestration(instance, PATIENCE).await {
+            Ok(OrchestrationStatus::Completed { output, .. }) => Ok(output),
+            Ok(OrchestrationStatus::Failed { details, .. }) => Err(details.display_message()),
+            other => panic!("{instance}: {other:?}, {:#?}", self.history(instance).await),
         }
     }
 
