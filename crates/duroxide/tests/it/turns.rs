@@ -70,6 +70,21 @@ pub(crate) fn start(instance: &str) -> WorkItem {
     }
 }
 
+/// The message that an execution begins anew with.
+pub(crate) fn anew(instance: &str) -> WorkItem {
+    WorkItem::ContinueAsNew {
+        instance: instance.to_owned(),
+        orchestration: "Test".to_owned(),
+        input: String::new(),
+        version: None,
+        carry_forward_events: Vec::new(),
+        initial_custom_status: None,
+        parent_instance: None,
+        parent_id: None,
+        parent_execution_id: None,
+    }
+}
+
 pub(crate) fn raised(instance: &str, data: &str) -> WorkItem {
     let (instance, name) = (instance.to_owned(), "go".to_owned());
     WorkItem::ExternalRaised { instance, name, data: data.to_owned() }

@@ -1,5 +1,10 @@
 //! Ways in which a provider on this service goes wrong, one test each: what must hold instead.
 
+mod administration;
+mod clocks;
+mod discovery;
+mod throttling;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

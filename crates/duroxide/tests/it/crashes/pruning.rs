@@ -1,39 +1,16 @@
 //! A pruning that is interrupted: what is left of an execution goes with the next one, and the executions that stay are
 //! whole.
 
-use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions, WorkItem};
+use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions};
 use duroxide::{Event, EventKind};
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::Interruption;
 
 use super::{IN_PARTS, Points, every_point, points};
-use crate::turns::{enqueue, fetch, raised, start};
+use crate::turns::{Done, anew, enqueue, fetch, raised, start};
 use crate::world::World;
 
 const EXECUTIONS: u64 = 3;
-
-fn metadata(status: Option<&str>) -> ExecutionMetadata {
-    ExecutionMetadata {
-        status: status.map(str::to_owned),
-        orchestration_name: Some("Test".to_owned()),
-        orchestration_version: Some("1.0.0".to_owned()),
-        ..ExecutionMetadata::default()
-    }
-}
-
-fn anew() -> WorkItem {
-    WorkItem::ContinueAsNew {
-        instance: "i".to_owned(),
-        orchestration: "Test".to_owned(),
-        input: String::new(),
-        version: None,
-        carry_forward_events: Vec::new(),
-        initial_custom_status: None,
-        parent_instance: None,
-        parent_id: None,
-        parent_execution_id: None,
-    }
-}
 
 /// The events of an execution, one of which is of a size.
 fn events(execution: u64, bytes: usize) -> Vec<Event> {
@@ -52,8 +29,11 @@ async fn prepare(world: &World, bytes: usize) {
         let is_last = execution == EXECUTIONS;
         let (item, token, _) = fetch(&provider).await.unwrap();
         assert_eq!(item.messages.len(), 1);
-        let metadata = metadata((!is_last).then_some("ContinuedAsNew"));
-        let next = if is_last { vec![] } else { vec![anew()] };
+        let metadata = ExecutionMetadata {
+            status: (!is_last).then(|| "ContinuedAsNew".to_owned()),
+            ..Done::first("i").metadata
+        };
+        let next = if is_last { vec![] } else { vec![anew("i")] };
         let events = events(execution, if execution == 1 { bytes } else { 1 });
         provider
             .ack_orchestration_item(&token, execution, events, vec![], next, metadata, vec![])

@@ -1,0 +1,117 @@
+//! 2: a write that is throttled is neither forgotten nor taken for done, whatever it belongs to.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter};
+use sidereal_duroxide::CosmosDBProvider;
+use sidereal_testing::in_process::scripting::{header, refusal};
+
+use super::throttled;
+use crate::turns::{
+    Done, LOCK, activity, begin, completed, enqueue, fetch, fetch_activity, raised, start,
+};
+use crate::world::World;
+
+/// As many refusals as outlast the driver's patience several times, but not the provider's.
+const MANY: usize = 20;
+
+async fn with_activity() -> (World, Arc<AtomicUsize>, CosmosDBProvider) {
+    let (world, refusals) = throttled();
+    let provider = world.settled().await;
+    begin(&provider, "i", Done::first("i").with_activities("i", 2..3)).await;
+    (world, refusals, provider)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_whose_lock_is_throttled_is_not_given_out() {
+    let (world, refusals, provider) = with_activity().await;
+    refusals.store(usize::MAX, Ordering::Relaxed);
+    let fetched = provider.fetch_work_item(LOCK, Duration::ZERO, None, &TagFilter::Any).await;
+    assert!(fetched.unwrap_err().is_retryable());
+    refusals.store(0, Ordering::Relaxed);
+    let (_, _, attempts) = fetch_activity(&provider).await.unwrap();
+    assert_eq!((attempts, world.count("worker_queue").await), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_end_of_an_activity_that_is_throttled_happens_once() {
+    let (world, refusals, provider) = with_activity().await;
+    let lock = Duration::from_secs(120);
+    let fetched = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::Any).await;
+    let (_, token, _) = fetched.unwrap().unwrap();
+    refusals.store(MANY, Ordering::Relaxed);
+    provider.ack_work_item(&token, Some(completed("i", 2, String::new()))).await.unwrap();
+    assert_eq!((world.count("worker_queue").await, world.count("orch_queue").await), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_given_back_while_throttled_is_free_at_once() {
+    let (world, refusals) = throttled();
+    let provider = world.settled().await;
+    enqueue(&provider, start("i")).await;
+    let lock = Duration::from_secs(300);
+    let fetched = provider.fetch_orchestration_item(lock, Duration::ZERO, None).await;
+    let (_, token, _) = fetched.unwrap().unwrap();
+    refusals.store(MANY, Ordering::Relaxed);
+    provider.abandon_orchestration_item(&token, None, true).await.unwrap();
+    let (_, _, attempts) = fetch(&provider).await.unwrap();
+    assert_eq!(attempts, 1, "the attempt that was given back does not count");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_is_given_back_while_throttled_is_free_at_once() {
+    let (_world, refusals, provider) = with_activity().await;
+    let lock = Duration::from_secs(300);
+    let fetched = provider.fetch_work_item(lock, Duration::ZERO, None, &TagFilter::Any).await;
+    let (_, token, _) = fetched.unwrap().unwrap();
+    refusals.store(MANY, Ordering::Relaxed);
+    provider.abandon_work_item(&token, None, false).await.unwrap();
+    let (_, _, attempts) = fetch_activity(&provider).await.unwrap();
+    assert_eq!(attempts, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_is_throttled_is_enqueued_once() {
+    let (world, refusals) = throttled();
+    let provider = world.settled().await;
+    begin(&provider, "i", Done::first("i")).await;
+    refusals.store(MANY, Ordering::Relaxed);
+    enqueue(&provider, raised("i", "1")).await;
+    assert_eq!(world.count("orch_queue").await, 1);
+    refusals.store(MANY, Ordering::Relaxed);
+    provider.enqueue_for_worker(activity("i", 2, None)).await.unwrap();
+    assert_eq!(world.count("worker_queue").await, 1);
+}
+
+/// That a session was used is noted beside the work; the work does not fail by it.
+#[tokio::test(start_paused = true)]
+async fn a_session_whose_use_cannot_be_noted_keeps_its_owner_and_its_work() {
+    let is_refusing = Arc::new(AtomicBool::new(false));
+    let refusing = Arc::clone(&is_refusing);
+    let world = World::scripted(move |request| {
+        header(request, "x-ms-cosmos-is-batch-request")?;
+        let body = String::from_utf8_lossy(request.body());
+        let is_session = body.contains("\"type\":\"session\"");
+        (is_session && refusing.load(Ordering::Relaxed)).then(|| refusal(429, 3200))
+    });
+    let provider = world.settled().await;
+    let mut done = Done::first("i");
+    done.activities.extend([2, 3].map(|id| activity("i", id, Some("s"))));
+    begin(&provider, "i", done).await;
+    let lock = Duration::from_secs(300);
+    let fetch = async |owner: &str| {
+        let config = SessionFetchConfig { owner_id: owner.to_owned(), lock_timeout: lock };
+        let tags = TagFilter::Any;
+        provider.fetch_work_item(lock, Duration::ZERO, Some(&config), &tags).await
+    };
+    let (_, token, _) = fetch("one").await.unwrap().unwrap();
+    is_refusing.store(true, Ordering::Relaxed);
+    provider.renew_work_item_lock(&token, lock).await.unwrap();
+    provider.ack_work_item(&token, Some(completed("i", 2, String::new()))).await.unwrap();
+    assert_eq!((world.count("worker_queue").await, world.count("orch_queue").await), (1, 1));
+    is_refusing.store(false, Ordering::Relaxed);
+    assert_eq!(fetch("other").await.unwrap(), None);
+    assert!(fetch("one").await.unwrap().is_some());
+}
