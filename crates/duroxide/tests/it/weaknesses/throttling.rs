@@ -10,7 +10,7 @@ use sidereal_testing::in_process::scripting::{header, refusal};
 
 use super::throttled;
 use crate::turns::{
-    Done, LOCK, activity, begin, completed, enqueue, fetch, fetch_activity, raised, start,
+    Done, LOCK, ack, activity, begin, completed, enqueue, fetch, fetch_activity, raised, start,
 };
 use crate::world::World;
 
@@ -114,4 +114,26 @@ async fn a_session_whose_use_cannot_be_noted_keeps_its_owner_and_its_work() {
     is_refusing.store(false, Ordering::Relaxed);
     assert_eq!(fetch("other").await.unwrap(), None);
     assert!(fetch("one").await.unwrap().is_some());
+}
+
+/// The answer is that the service ran out of time, which says nothing about the commit: it is looked for, and sent again
+/// if it was lost.
+// 3
+#[tokio::test(start_paused = true)]
+async fn a_commit_that_may_have_happened_and_did_not_is_sent_again() {
+    let lost = Arc::new(AtomicUsize::new(0));
+    let left = Arc::clone(&lost);
+    let world = World::scripted(move |request| {
+        header(request, "x-ms-cosmos-is-batch-request")?;
+        let take = |left: usize| left.checked_sub(1);
+        left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).ok()?;
+        Some(refusal(408, 0))
+    });
+    let provider = world.settled().await;
+    enqueue(&provider, start("i")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    lost.store(MANY, Ordering::Relaxed);
+    ack(&provider, &token, Done::first("i")).await.unwrap();
+    assert_eq!(lost.load(Ordering::Relaxed), 0, "every one of them was a commit that was lost");
+    assert_eq!((world.count("history").await, world.count("orch_queue").await), (1, 0));
 }
