@@ -7,18 +7,11 @@
 //!
 //! Each test has a database of its own, which is removed afterwards, whether the test failed or not.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
-use sidereal_duroxide::CosmosDBProviderConfig;
 use sidereal_emulator::{Emulator, EmulatorBuilder};
-
-/// How long work of another process waits at most here.
-const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A database of one test.
 pub(crate) struct Account {
@@ -27,24 +20,9 @@ pub(crate) struct Account {
     emulator: Option<Emulator>,
 }
 
-/// Runs a test with a database of its own.
-pub(crate) async fn with_account(test: impl AsyncFnOnce(&Account)) {
-    with_account_like(Emulator::builder(), test).await;
-}
-
-/// The same; the emulator, if it is one, is made as the caller says.
-pub(crate) async fn with_account_like(emulator: EmulatorBuilder, test: impl AsyncFnOnce(&Account)) {
-    let account = Account::open(emulator).await;
-    // Whatever happens: a database that a failed test left would stay in somebody's account.
-    let outcome = AssertUnwindSafe(test(&account)).catch_unwind().await;
-    account.close().await;
-    if let Err(panic) = outcome {
-        std::panic::resume_unwind(panic);
-    }
-}
-
 impl Account {
-    async fn open(emulator: EmulatorBuilder) -> Self {
+    /// The database of another test.
+    pub(crate) async fn open(emulator: EmulatorBuilder) -> Self {
         static OPENED: AtomicU32 = AtomicU32::new(0);
         // Relaxed: a number that is not to be given twice, nothing more.
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
@@ -66,7 +44,8 @@ impl Account {
         Self { client, database, emulator: Some(emulator) }
     }
 
-    async fn close(&self) {
+    /// Removes the database. To be called whatever happens: it would stay in somebody's account.
+    pub(crate) async fn close(&self) {
         if self.emulator.is_some() {
             return; // It is gone with everything in it.
         }
@@ -75,14 +54,5 @@ impl Account {
             Err(error) if error.kind() != ErrorKind::NotFound => panic!("{error}"),
             _ => {}
         }
-    }
-
-    /// What a provider of the test is made with.
-    pub(crate) fn config(&self) -> CosmosDBProviderConfig {
-        let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
-        config.database.clone_from(&self.database);
-        config.feed_interval_min = LONGEST_FEED_INTERVAL / 5;
-        config.feed_interval_max = LONGEST_FEED_INTERVAL;
-        config
     }
 }

@@ -17,6 +17,7 @@ mod samples;
 mod scenarios;
 mod several;
 mod sizes;
+mod transactions;
 mod turns;
 mod weaknesses;
 mod world;

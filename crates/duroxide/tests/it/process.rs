@@ -1,5 +1,6 @@
 //! A process of an application: a provider of its own, and duroxide's runtime on it, on real time.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,9 +8,11 @@ use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{OrchestrationStatus, Runtime, RuntimeOptions};
 use duroxide::{Client, Event, EventKind, OrchestrationRegistry};
+use futures_util::FutureExt;
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+use sidereal_emulator::Emulator;
 
-use crate::account::with_account;
+use crate::account::Account;
 
 /// Longer than anything here takes, so that only what is stuck meets it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
@@ -25,6 +28,30 @@ pub(crate) struct Process {
     pub(crate) provider: Arc<CosmosDBProvider>,
     pub(crate) client: Client,
     runtime: Arc<Runtime>,
+}
+
+/// How long work of another process waits at most here.
+const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Runs a test with a database of its own.
+pub(crate) async fn with_account(test: impl AsyncFnOnce(&Account)) {
+    let account = Account::open(Emulator::builder()).await;
+    let outcome = AssertUnwindSafe(test(&account)).catch_unwind().await;
+    account.close().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
+    }
+}
+
+impl Account {
+    /// What a provider of the test is made with.
+    pub(crate) fn config(&self) -> CosmosDBProviderConfig {
+        let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
+        config.database.clone_from(&self.database);
+        config.feed_interval_min = LONGEST_FEED_INTERVAL / 5;
+        config.feed_interval_max = LONGEST_FEED_INTERVAL;
+        config
+    }
 }
 
 /// Runs a test with one process on an account of its own.

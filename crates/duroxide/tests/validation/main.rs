@@ -4,8 +4,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+#[path = "../it/account.rs"]
+mod account;
 mod functions;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -13,12 +16,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use duroxide::provider_validation::{ProviderFactory, long_polling, race_replay};
 use duroxide::providers::Provider;
+use futures_util::FutureExt;
 use serde_json::Value;
-use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_emulator::Emulator;
 use tokio::sync::RwLock;
+
+use account::Account;
 
 /// Functions that assert how long something takes have the machine to themselves.
 static TIMED: RwLock<()> = RwLock::const_new(());
@@ -32,7 +37,8 @@ macro_rules! validations {
             $(
                 running.add(stringify!($name), async {
                     let store = crate::Store::open().await;
-                    duroxide::provider_validation::$module::$name(&store).await;
+                    let function = duroxide::provider_validation::$module::$name(&store);
+                    crate::end(function, &store).await;
                 });
             )+
             running.end().await;
@@ -69,8 +75,7 @@ impl Running {
 
 /// An account, and containers of it for the providers of one test.
 struct Store {
-    _emulator: Emulator,
-    client: CosmosClient,
+    account: Account,
     containers: Mutex<Vec<String>>,
     is_short_poll: bool,
 }
@@ -80,23 +85,23 @@ impl Store {
         let emulator = Emulator::builder()
             .regions(["West US", "East US", "UK South"])
             .replication_delay(Duration::from_millis(20))
-            .partitions(2)
-            .start()
-            .await
-            .unwrap();
-        let regions = RegionOptions {
-            preferred_regions: Some(vec!["West US".into()]),
-            ..RegionOptions::default()
-        };
-        let options = CosmosClientOptions { regions, ..CosmosClientOptions::default() };
-        let key = emulator.key().clone();
-        let client = CosmosClient::new(emulator.http_endpoint(), key, Some(options)).unwrap();
-        Self { _emulator: emulator, client, containers: Mutex::default(), is_short_poll: false }
+            .partitions(2);
+        let account = Account::open(emulator).await;
+        Self { account, containers: Mutex::default(), is_short_poll: false }
     }
 
     fn last_container(&self) -> ContainerClient {
         let containers = self.containers.lock().unwrap();
-        self.client.database("duroxide").container(containers.last().unwrap())
+        self.account.client.database(&self.account.database).container(containers.last().unwrap())
+    }
+}
+
+/// Runs a function to its end, removes what it has left, and fails if it did.
+async fn end(function: impl Future<Output = ()>, store: &Store) {
+    let outcome = AssertUnwindSafe(function).catch_unwind().await;
+    store.account.close().await;
+    if let Err(panic) = outcome {
+        std::panic::resume_unwind(panic);
     }
 }
 
@@ -106,7 +111,8 @@ impl ProviderFactory for Store {
         static CREATED: AtomicU32 = AtomicU32::new(0);
         let container = format!("test-{}", CREATED.fetch_add(1, Ordering::Relaxed));
         self.containers.lock().unwrap().push(container.clone());
-        let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
+        let mut config = CosmosDBProviderConfig::with_client(self.account.client.clone());
+        config.database.clone_from(&self.account.database);
         config.container = container;
         config.short_poll = self.is_short_poll;
         Arc::new(CosmosDBProvider::new(config).await.unwrap())
@@ -160,7 +166,8 @@ macro_rules! timed {
                 let _alone = TIMED.write().await;
                 let store = Store { is_short_poll: $is_short, ..Store::open().await };
                 let provider = store.create_provider().await;
-                long_polling::$name(&*provider $(, $more)?).await;
+                let function = long_polling::$name(&*provider $(, $more)?);
+                end(function, &store).await;
             }
         )+
     };
@@ -178,7 +185,9 @@ timed! {
 async fn test_continue_as_new_transition_delivery() {
     let _together = TIMED.read().await;
     for stamp in ["0.1.30", "0.1.31"] {
-        race_replay::test_continue_as_new_transition_delivery(&Store::open().await, stamp).await;
+        let store = Store::open().await;
+        let function = race_replay::test_continue_as_new_transition_delivery(&store, stamp);
+        end(function, &store).await;
     }
 }
 

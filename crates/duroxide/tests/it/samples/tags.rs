@@ -7,8 +7,7 @@ use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Either2, EventKind, OrchestrationContext, OrchestrationRegistry};
 
-use crate::account::with_account;
-use crate::process::{Process, ok, quick, with_process, with_process_like};
+use crate::process::{Process, ok, quick, with_account, with_process, with_process_like};
 
 fn render_and_store() -> ActivityRegistry {
     ActivityRegistry::builder()

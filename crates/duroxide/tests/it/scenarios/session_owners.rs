@@ -8,8 +8,8 @@ use duroxide::runtime::RuntimeOptions;
 use sidereal_duroxide::CosmosDBProvider;
 
 use super::work::{Shared, node, orchestrations};
-use crate::account::{Account, with_account};
-use crate::process::{Process, ok};
+use crate::account::Account;
+use crate::process::{Process, ok, with_account};
 
 /// Locks that end soon after their owner; the runtime renews what lasts less than 15 s every second at most.
 fn brief(name: &str, workers: usize) -> RuntimeOptions {
