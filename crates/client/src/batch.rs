@@ -260,7 +260,7 @@ impl BatchResponse {
 
 /// The result of one operation of a batch.
 #[derive(Clone, Debug)]
-pub struct BatchOperationResult(BatchResult);
+pub struct BatchOperationResult(pub(crate) BatchResult);
 
 impl BatchOperationResult {
     /// Code and sub-status.
@@ -327,6 +327,13 @@ impl BatchFailure {
         self.status
     }
 
+    /// Whether the batch may have been applied after all: an attempt before the one that was refused was lost, and
+    /// what the batch met may be what it wrote itself.
+    #[must_use]
+    pub fn may_have_been_applied(&self) -> bool {
+        self.diagnostics.has_ambiguous_attempt()
+    }
+
     pub(crate) fn diagnostics(&self) -> &DiagnosticsContext {
         &self.diagnostics
     }
@@ -338,7 +345,20 @@ impl fmt::Display for BatchFailure {
         if let Some(id) = &self.id {
             write!(formatter, " {id}")?;
         }
-        write!(formatter, ") failed with {}, so nothing of the batch was applied", self.status)
+        match self.may_have_been_applied() {
+            false => {
+                write!(
+                    formatter,
+                    ") failed with {}, so nothing of the batch was applied",
+                    self.status
+                )
+            }
+            true => write!(
+                formatter,
+                ") failed with {}, after an attempt whose answer was lost (the batch may have been applied)",
+                self.status
+            ),
+        }
     }
 }
 

@@ -39,7 +39,18 @@ struct Inner {
     kind: ErrorKind,
     message: Cow<'static, str>,
     batch: Option<BatchFailure>,
+    operation: Option<OperationFailure>,
     cause: Option<Cause>,
+}
+
+/// How one operation of several failed, where the request that it was in did not.
+#[derive(Clone, Debug)]
+pub(crate) struct OperationFailure {
+    pub(crate) status: Option<CosmosStatus>,
+    /// Also of an earlier attempt at it, in another request.
+    pub(crate) may_have_been_applied: bool,
+    /// Of the request that it was in; operations share it.
+    pub(crate) diagnostics: Option<Arc<DiagnosticsContext>>,
 }
 
 enum Cause {
@@ -49,7 +60,13 @@ enum Cause {
 
 impl Error {
     pub(crate) fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
-        Self(Arc::new(Inner { kind, message: message.into(), batch: None, cause: None }))
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            batch: None,
+            operation: None,
+            cause: None,
+        }))
     }
 
     /// The caller has to change what it asked for.
@@ -63,13 +80,34 @@ impl Error {
         cause: impl StdError + Send + Sync + 'static,
     ) -> Self {
         let cause = Some(Cause::Other(Box::new(cause)));
-        Self(Arc::new(Inner { kind, message: message.into(), batch: None, cause }))
+        Self(Arc::new(Inner { kind, message: message.into(), batch: None, operation: None, cause }))
     }
 
     /// A batch that was refused as a whole because of one operation.
     pub(crate) fn of_batch(failure: BatchFailure) -> Self {
         let (kind, message) = (ErrorKind::of_status(failure.status()), failure.to_string());
-        Self(Arc::new(Inner { kind, message: message.into(), batch: Some(failure), cause: None }))
+        Self(Arc::new(Inner {
+            kind,
+            message: message.into(),
+            batch: Some(failure),
+            operation: None,
+            cause: None,
+        }))
+    }
+
+    /// One operation of several that failed by itself.
+    pub(crate) fn of_operation(
+        kind: ErrorKind,
+        message: String,
+        failure: OperationFailure,
+        cause: Option<&Self>,
+    ) -> Self {
+        let cause = match cause.map(|error| &error.0.cause) {
+            Some(Some(Cause::Driver(error))) => Some(Cause::Driver(Arc::clone(error))),
+            Some(Some(Cause::Other(_)) | None) | None => None,
+        };
+        let (message, operation) = (message.into(), Some(failure));
+        Self(Arc::new(Inner { kind, message, batch: None, operation, cause }))
     }
 
     fn driver(&self) -> Option<&sidereal_driver::Error> {
@@ -90,7 +128,8 @@ impl Error {
     #[must_use]
     pub fn status(&self) -> Option<CosmosStatus> {
         let batch = self.0.batch.as_ref().map(BatchFailure::status);
-        batch.or_else(|| self.driver()?.status())
+        let operation = || self.0.operation.as_ref().and_then(|it| it.status);
+        batch.or_else(operation).or_else(|| self.driver()?.status())
     }
 
     /// What the service said, in its own words.
@@ -104,7 +143,10 @@ impl Error {
     /// before it is repeated.
     #[must_use]
     pub fn may_have_been_applied(&self) -> bool {
-        self.driver().is_some_and(sidereal_driver::Error::may_have_been_applied)
+        let batch = self.0.batch.as_ref().is_some_and(BatchFailure::may_have_been_applied);
+        let operation = self.0.operation.as_ref().is_some_and(|it| it.may_have_been_applied);
+        let driver = self.driver().is_some_and(sidereal_driver::Error::may_have_been_applied);
+        batch || operation || driver
     }
 
     /// The operation that a batch failed by.
@@ -116,10 +158,9 @@ impl Error {
     /// What happened, attempt by attempt; none if nothing was sent.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
-        match &self.0.batch {
-            Some(failure) => Some(failure.diagnostics()),
-            None => self.driver()?.diagnostics(),
-        }
+        let batch = self.0.batch.as_ref().map(BatchFailure::diagnostics);
+        let operation = || self.0.operation.as_ref().and_then(|it| it.diagnostics.as_deref());
+        batch.or_else(operation).or_else(|| self.driver()?.diagnostics())
     }
 }
 
@@ -132,7 +173,13 @@ impl From<sidereal_driver::Error> for Error {
 impl From<Arc<sidereal_driver::Error>> for Error {
     fn from(error: Arc<sidereal_driver::Error>) -> Self {
         let (kind, message) = (error.kind(), error.to_string().into());
-        Self(Arc::new(Inner { kind, message, batch: None, cause: Some(Cause::Driver(error)) }))
+        Self(Arc::new(Inner {
+            kind,
+            message,
+            batch: None,
+            operation: None,
+            cause: Some(Cause::Driver(error)),
+        }))
     }
 }
 

@@ -26,6 +26,13 @@ pub(crate) fn encode_item(item: &impl Serialize) -> Result<Bytes> {
     Ok(body)
 }
 
+/// An item as JSON, and its id.
+pub(crate) fn encode_named_item(item: &impl Serialize) -> Result<(Bytes, String)> {
+    let body = encode(item)?;
+    let id = check(&body)?.into_owned();
+    Ok((body, id))
+}
+
 /// What every item has.
 #[derive(Deserialize)]
 struct Identified<'a> {
@@ -33,7 +40,7 @@ struct Identified<'a> {
     id: Option<Cow<'a, str>>,
 }
 
-fn check(body: &[u8]) -> Result<()> {
+fn check(body: &[u8]) -> Result<Cow<'_, str>> {
     if body.len() > MAX_ITEM_BYTES {
         return Err(Error::invalid(format!(
             "the item is {} bytes long: the service takes at most {MAX_ITEM_BYTES}; \
@@ -51,7 +58,10 @@ fn check(body: &[u8]) -> Result<()> {
     let identified: Identified<'_> = serde_json::from_slice(body).map_err(|_| refused())?;
     match identified.id {
         // The service would take a slash, and the item could then never be addressed.
-        Some(id) => Ok(check_id(ResourceType::Document, &id)?),
+        Some(id) => {
+            check_id(ResourceType::Document, &id)?;
+            Ok(id)
+        }
         None => Err(Error::invalid("the item has no id: give it a property `id` of text")),
     }
 }

@@ -29,6 +29,8 @@
 //! | create and change databases, containers, throughput | [`CosmosClient`], [`DatabaseClient`], [`ContainerClient`] |
 //! | read and write items | [`ContainerClient::read_item`], [`ContainerClient::upsert_item`], [`Patch`] |
 //! | write several items at once, all or none | [`TransactionalBatch`] |
+//! | write or read very many, each by itself | [`ContainerClient::bulk`] |
+//! | read many by id | [`ContainerClient::read_many`] |
 //! | find items | [`ContainerClient::query`] |
 //! | say what a call may cost and how long it may take | [`options`] |
 //! | know what happened | [`Response::diagnostics`], [`Error::diagnostics`] |
@@ -43,23 +45,29 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod bulk;
 mod call;
 mod clients;
 mod credential;
 mod error;
 mod item_body;
+mod long_call;
 mod patch;
 pub mod prelude;
 pub mod query;
+mod read_many;
 mod response;
+mod sealed_text;
 
 pub use batch::{
     BatchFailure, BatchItemOptions, BatchOperationResult, BatchResponse, TransactionalBatch,
 };
+pub use bulk::{Bulk, BulkOperation, BulkProgress, BulkReport, BulkResult};
 pub use clients::{ContainerClient, CosmosClient, CosmosClientBuilder, DatabaseClient, FeedRange};
 pub use credential::CosmosCredential;
 pub use error::{Error, ErrorKind, Result};
 pub use patch::Patch;
+pub use read_many::{ReadMany, ReadManyResponse};
 pub use response::{Item, ItemResponse, Response};
 pub use sidereal_driver::options;
 pub use tokio_util::sync::CancellationToken;

@@ -7,6 +7,6 @@ pub use crate::models::{
 pub use crate::options::{ItemOptions, QueryOptions};
 pub use crate::query::{ContinuationToken, ItemStream, PageStream, Query, QueryPage};
 pub use crate::{
-    ContainerClient, CosmosClient, CosmosCredential, DatabaseClient, ErrorKind, Patch,
-    TransactionalBatch,
+    BulkOperation, ContainerClient, CosmosClient, CosmosCredential, DatabaseClient, ErrorKind,
+    Patch, TransactionalBatch,
 };

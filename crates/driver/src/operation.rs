@@ -6,8 +6,8 @@ mod target;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use sidereal_protocol::{
-    Etag, OperationType, PartitionKey, PatchDocument, RequestPath, ResourceLink, ResourceType,
-    SessionToken,
+    Etag, OperationType, PartitionKey, PartitionKeyRangeId, PatchDocument, RequestPath,
+    ResourceLink, ResourceType, SessionToken,
 };
 
 pub(crate) use self::encoded::Encoded;
@@ -139,6 +139,24 @@ impl CosmosOperation {
         operations: Bytes,
     ) -> Result<Self, sidereal_protocol::Error> {
         Ok(Self::on_items(OperationType::Batch, container, key)?.with_body(operations))
+    }
+
+    /// Executes operations on the items of one partition range, each by itself: one that fails leaves the others as
+    /// they are. Each names its own partition key in the body. They may not be repeated, unless
+    /// [`repeatable`](Self::repeatable) says so.
+    ///
+    /// # Errors
+    ///
+    /// The link is no container's.
+    pub fn execute_bulk(
+        container: &ResourceLink,
+        range: PartitionKeyRangeId,
+        operations: Bytes,
+    ) -> Result<Self, sidereal_protocol::Error> {
+        let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
+        Ok(Self::new(OperationType::Batch, path)
+            .with_target(OperationTarget::PartitionRange(range))
+            .with_body(operations))
     }
 
     /// Runs a query over all items of a container, or over a part of it if it is given a target.
@@ -360,6 +378,8 @@ mod tests {
             (CosmosOperation::patch_item(&orders(), key(), "1", body()), own),
             (CosmosOperation::delete_item(&orders(), key(), "1"), own),
             (CosmosOperation::query_items(&orders(), body()), feed),
+            (CosmosOperation::execute_batch(&orders(), key(), body()), feed),
+            (CosmosOperation::execute_bulk(&orders(), 0.into(), body()), feed),
         ] {
             let operation = operation.unwrap();
             assert_eq!(operation.path().to_string(), path, "{:?}", operation.operation_type());

@@ -6,11 +6,11 @@ use serde_json::Value;
 use sidereal_driver::options::QueryOptions;
 use sidereal_protocol::{PartitionKey, SessionToken};
 
-use super::call::Call;
 use super::engine::{Engine, Scope};
 use super::limits::DEFAULT_PARALLELISM;
 use super::request::{Wishes, parameter};
 use super::{ContinuationToken, ItemStream, PageStream, QueryLimits, QueryPlan};
+use crate::long_call::Call;
 use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
 
 /// A query over a container's items: see [`ContainerClient::query`].
@@ -97,6 +97,12 @@ impl Query {
     /// all its requests, and the time between them.
     pub fn with_options(mut self, options: QueryOptions<'_>) -> Self {
         self.call = Call::of(options);
+        self
+    }
+
+    /// The same, with options that are a longer call's.
+    pub(crate) fn with_call(mut self, call: Call) -> Self {
+        self.call = call;
         self
     }
 

@@ -20,13 +20,11 @@ use sidereal_query::merge::{Position, WindowLeft};
 
 use super::lane::Start;
 use super::request::continuation_header;
+use crate::sealed_text::{MAX_BYTES, open, seal};
 use crate::{Error, ErrorKind, Result};
 
 /// The version of what is inside.
 const VERSION: u8 = 1;
-
-/// The longest token there is: room for the sort values of a thousand ranges.
-const MAX_TOKEN_BYTES: usize = 1024 * 1024;
 
 /// More sort keys than any query has.
 const MAX_SORT_KEYS: usize = 64;
@@ -125,13 +123,13 @@ impl ContinuationToken {
     pub(super) fn new(content: Content) -> Result<Self> {
         let token = Self(content);
         let length = token.to_string().len();
-        match length <= MAX_TOKEN_BYTES {
+        match length <= MAX_BYTES {
             true => Ok(token),
             false => Err(Error::new(
                 ErrorKind::LimitExceeded,
                 format!(
                     "the continuation token would be {length} bytes long, and at most \
-                     {MAX_TOKEN_BYTES} are supported: sort by shorter values, or read the query to its end"
+                     {MAX_BYTES} are supported: sort by shorter values, or read the query to its end"
                 ),
             )),
         }
@@ -292,11 +290,7 @@ impl WireRange {
 
 impl fmt::Display for ContinuationToken {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let json = serde_json::to_vec(&Wire::from(&self.0)).map_err(|_| fmt::Error)?;
-        let mut bytes = vec![VERSION];
-        bytes.extend(crc32fast::hash(&json).to_le_bytes());
-        bytes.extend(json);
-        formatter.write_str(&URL_SAFE_NO_PAD.encode(bytes))
+        formatter.write_str(&seal(VERSION, &Wire::from(&self.0))?)
     }
 }
 
@@ -304,21 +298,7 @@ impl FromStr for ContinuationToken {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text.len() > MAX_TOKEN_BYTES {
-            return Err(refused("it is too long"));
-        }
-        let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| refused("it is not base64url"))?;
-        let (version, rest) = bytes.split_first().ok_or_else(|| refused("it is empty"))?;
-        if *version != VERSION {
-            return Err(refused(&format!("its version is {version}, and {VERSION} is supported")));
-        }
-        let (checksum, json) =
-            rest.split_first_chunk::<4>().ok_or_else(|| refused("it was cut off"))?;
-        if crc32fast::hash(json) != u32::from_le_bytes(*checksum) {
-            return Err(refused("it was changed or cut off"));
-        }
-        let wire: Wire =
-            serde_json::from_slice(json).map_err(|_| refused("its content cannot be read"))?;
+        let wire: Wire = open(VERSION, text).map_err(|why| refused(&why))?;
         wire.into_content().map(Self)
     }
 }

@@ -7,7 +7,6 @@ use sidereal_protocol::{
 };
 use sidereal_query::merge::{Merge, WindowLeft};
 
-use super::call::Call;
 use super::composed::Composed;
 use super::continuation_token::{Content, QueryId, RangeState, State};
 use super::fan_out::FanOut;
@@ -22,6 +21,7 @@ use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
 use super::top_rows::TopRows;
 use super::{ContinuationToken, Query};
+use crate::long_call::Call;
 use crate::{Error, Result};
 
 /// The part of a container that a query is about.

@@ -16,12 +16,12 @@ use sidereal_protocol::headers::names;
 use sidereal_protocol::{Feed, QueryRequest, RequestPath};
 
 use super::QueryLimits;
-use super::call::Call;
 use super::fetch::continuation_of;
 use super::lane::Watch;
 use super::plan::ParsedQuery;
 use super::request::continuation_header;
 use crate::item_body::encode;
+use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
 /// Resources of an account or a database, one by one: see

@@ -11,8 +11,8 @@ use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{Feed, SessionToken};
 
-use super::call::Call;
 use super::request::continuation_header;
+use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
 /// A page as it came.
@@ -36,7 +36,7 @@ pub(super) struct RequestFacts {
 
 /// Rows as text: spans of the body they came in, so that none is copied before it is decoded.
 #[derive(Clone, Debug, Default)]
-pub(super) struct RawRows {
+pub(crate) struct RawRows {
     body: Bytes,
     spans: Vec<Range<usize>>,
 }
@@ -86,7 +86,7 @@ impl RequestFacts {
 
 impl RawRows {
     /// The rows of a page's body.
-    pub(super) fn of_feed(body: Bytes) -> Result<Self> {
+    pub(crate) fn of_feed(body: Bytes) -> Result<Self> {
         let feed: Feed<&RawValue> = serde_json::from_slice(&body).map_err(|error| {
             let sentence = format!("the service answered a query with no page of rows: {error}");
             Error::new(ErrorKind::InvalidResponse, sentence)
@@ -101,12 +101,12 @@ impl RawRows {
         Ok(Self { body, spans })
     }
 
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.spans.len()
     }
 
     /// What is held in memory for them.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
 
@@ -116,7 +116,7 @@ impl RawRows {
         self.spans.truncate(take);
     }
 
-    pub(super) fn decode<T: DeserializeOwned>(&self, at: usize) -> Option<Result<T>> {
+    pub(crate) fn decode<T: DeserializeOwned>(&self, at: usize) -> Option<Result<T>> {
         let text = self.body.get(self.spans.get(at)?.clone())?;
         Some(serde_json::from_slice(text).map_err(|error| wrong_type::<T>(&error)))
     }

@@ -10,11 +10,11 @@ use sidereal_query::merge::Position;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::budget::{Budget, LaneShare};
-use super::call::Call;
 use super::fetch::{FetchedPage, fetch};
 use super::limits::QueryLimits;
 use super::request::PageRequests;
 use super::targets::Target;
+use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
 /// From where on a range is read.
@@ -54,8 +54,8 @@ pub(super) struct Shared {
 }
 
 /// Why a query cannot go on in a container of the same name.
-pub(super) const CREATED_ANEW: &str =
-    "the container was deleted and created anew while the query ran: start it from the beginning";
+pub(crate) const CREATED_ANEW: &str =
+    "the container was deleted and created anew while it was being read: start from the beginning";
 
 /// What a lane tells the reader.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ async fn next_page(
 }
 
 /// Whether a partition range is no longer there, or about not to be.
-fn is_gone(status: CosmosStatus) -> bool {
+pub(crate) fn is_gone(status: CosmosStatus) -> bool {
     status == CosmosStatus::PARTITION_KEY_RANGE_GONE
         || status == CosmosStatus::COMPLETING_SPLIT_OR_MERGE
         || status == CosmosStatus::COMPLETING_PARTITION_MIGRATION

@@ -8,14 +8,13 @@
 
 mod budget;
 mod builder;
-mod call;
 mod composed;
 mod continuation_token;
 mod engine;
 mod fan_out;
 pub(crate) mod feed;
-mod fetch;
-mod lane;
+pub(crate) mod fetch;
+pub(crate) mod lane;
 mod limits;
 mod merging;
 mod page;
@@ -23,7 +22,7 @@ mod plan;
 mod request;
 mod streaming;
 mod streams;
-mod targets;
+pub(crate) mod targets;
 mod top_rows;
 
 pub use builder::Query;

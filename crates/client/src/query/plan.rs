@@ -14,8 +14,8 @@ use sidereal_query::{
     CompileError, Features, Parameters, PlanError, Program, QueryError, SyntaxError, parse,
 };
 
-use super::call::Call;
 use super::request::plan_request;
+use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
 /// Who planned a query.

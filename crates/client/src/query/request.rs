@@ -164,13 +164,21 @@ pub(super) fn continuation_header(continuation: &str) -> Result<HeaderValue> {
 }
 
 impl Target {
+    /// Addresses a query to the target.
+    pub(super) fn apply(&self, query: CosmosOperation) -> CosmosOperation {
+        let query = self.address(query);
+        match self {
+            Self::Key(_) => query,
+            Self::Range { .. } => query.with_header(names::ENABLE_CROSS_PARTITION_QUERY, TRUE),
+        }
+    }
+
     /// Addresses an operation to the target.
-    pub(super) fn apply(&self, operation: CosmosOperation) -> CosmosOperation {
+    pub(crate) fn address(&self, operation: CosmosOperation) -> CosmosOperation {
         match self {
             Self::Key(key) => operation.with_partition_key(key.clone()),
             Self::Range { id, window } => {
                 let operation = operation.with_target(OperationTarget::PartitionRange(id.clone()));
-                let operation = operation.with_header(names::ENABLE_CROSS_PARTITION_QUERY, TRUE);
                 let Some(window) = window else { return operation };
                 let bounds = [(names::START_EPK, window.min()), (names::END_EPK, window.max())];
                 let headers = bounds.into_iter().filter_map(|(name, bound)| {

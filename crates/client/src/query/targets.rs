@@ -13,11 +13,24 @@ use crate::{Error, ErrorKind, Result};
 
 /// What one request is addressed to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Target {
+pub(crate) enum Target {
     /// The items of one partition key: the gateway finds its range.
     Key(PartitionKey),
     /// A partition range, or the part of it that is in a window.
     Range { id: PartitionKeyRangeId, window: Option<EffectivePartitionKeyRange> },
+}
+
+/// What to ask for a part of the key space, partition range by partition range, in the order of the key space.
+pub(crate) fn targets_of(
+    part: &EffectivePartitionKeyRange,
+    map: &RoutingMap,
+) -> Vec<(EffectivePartitionKeyRange, Target)> {
+    let targets = map.overlapping(part).iter().filter_map(|physical| {
+        let asked = physical.range().intersection(part)?;
+        let window = (asked != *physical.range()).then(|| asked.clone());
+        Some((asked, Target::Range { id: physical.id().clone(), window }))
+    });
+    targets.collect()
 }
 
 /// The part of the key space that a query is about.
@@ -59,13 +72,10 @@ impl Coverage {
         part: &EffectivePartitionKeyRange,
         map: &RoutingMap,
     ) -> Vec<(EffectivePartitionKeyRange, Target)> {
-        let targets = map.overlapping(part).iter().filter_map(|physical| {
-            let asked = physical.range().intersection(part)?;
+        let targets = targets_of(part, map).into_iter().filter(|(asked, _)| {
             // By the partition range as a whole: a filter on a key is not narrowed to that key's range.
-            let planned = self.planned.iter().any(|range| range.overlaps(physical.range()));
-            let window = (asked != *physical.range()).then(|| asked.clone());
-            let target = Target::Range { id: physical.id().clone(), window };
-            (planned || self.is_anywhere).then_some((asked, target))
+            let physical = map.at(asked.min()).range();
+            self.is_anywhere || self.planned.iter().any(|range| range.overlaps(physical))
         });
         let most = if self.is_anywhere { 1 } else { usize::MAX };
         targets.take(most).collect()

@@ -2,8 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod bulk;
 mod conformance;
 mod connecting;
 mod documentation;
 mod options;
 mod query;
+mod read_many;

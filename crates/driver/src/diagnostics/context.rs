@@ -8,6 +8,7 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::{Decision, RequestDiagnostics};
+use crate::retry::row_of_write;
 use crate::system::MachineHistory;
 use crate::transport::Endpoint;
 
@@ -203,6 +204,17 @@ impl DiagnosticsContext {
     pub fn charge(&self) -> f64 {
         let kept = self.attempts().iter().filter_map(|attempt| attempt.charge).sum::<f64>();
         self.collected.left_out.charge + kept
+    }
+
+    /// Whether an attempt may have been carried out although no response of its own says so: a write that is answered
+    /// with 409 after such an attempt may have met what it wrote itself.
+    #[must_use]
+    pub fn has_ambiguous_attempt(&self) -> bool {
+        self.attempts().iter().any(|attempt| match (attempt.status, &attempt.failure) {
+            (Some(status), None) => row_of_write(status).is_ambiguous,
+            // Lost, or abandoned: what was never sent did nothing.
+            (_, Some(_)) | (None, None) => !attempt.request_sent.is_safe_to_resend(),
+        })
     }
 
     /// What the application should know of the account and of its settings, beside this operation.

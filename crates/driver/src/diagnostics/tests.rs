@@ -318,3 +318,29 @@ fn a_secret_quoted_by_a_cause_is_shown_nowhere() {
         assert!(!shown.contains("hunter2"), "{shown}");
     }
 }
+
+#[test]
+fn an_attempt_is_ambiguous_if_it_was_sent_and_nothing_says_that_it_was_not_carried_out() {
+    let start = Instant::now();
+    let ended = |attempt: RequestDiagnostics| {
+        let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
+        builder.push(attempt);
+        builder.push(answered(CosmosStatus::new(409), 1.0, start + ms(20)));
+        builder.complete(CosmosStatus::new(409), start + ms(30)).has_ambiguous_attempt()
+    };
+    let lost = |sent| {
+        let mut attempt = in_region("East US", "contoso-eastus", start);
+        attempt.request_sent = sent;
+        attempt.failure = Some("the connection was lost".into());
+        attempt.status = Some(CosmosStatus::with_sub_status(503, 20003));
+        attempt
+    };
+    let mut abandoned = lost(RequestSentStatus::MaybeSent);
+    (abandoned.failure, abandoned.status) = (None, None);
+    assert!(ended(lost(RequestSentStatus::MaybeSent)));
+    assert!(ended(abandoned));
+    assert!(ended(answered(CosmosStatus::new(408), 1.0, start)));
+    assert!(!ended(lost(RequestSentStatus::NotSent)));
+    assert!(!ended(answered(CosmosStatus::new(429), 1.0, start)));
+    assert!(!ended(answered(CosmosStatus::new(503), 1.0, start)));
+}

@@ -16,7 +16,7 @@ use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
 use crate::routing::CosmosEndpoint;
 use crate::session::SessionHeaders;
 use crate::transport::{AuthorizationContext, HeaderList, TransportRequest};
-use crate::{CosmosOperation, Error, ErrorKind, Precondition};
+use crate::{CosmosOperation, Error, ErrorKind, OperationTarget, Precondition};
 
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
@@ -130,9 +130,12 @@ fn add_headers(
         headers.insert(CONTENT_TYPE, PATCH_JSON);
     }
     if operation.operation_type() == OperationType::Batch {
-        // The service wants both words: atomic, and so not going on after an error.
-        headers.insert(names::BATCH_ATOMIC, TRUE);
-        headers.insert(names::BATCH_CONTINUE_ON_ERROR, FALSE);
+        // The service wants both words: atomic, and so not going on after an error; or, for the items of a
+        // partition range, each operation by itself.
+        let is_bulk = matches!(operation.target(), Some(OperationTarget::PartitionRange(_)));
+        let (atomic, goes_on) = if is_bulk { (FALSE, TRUE) } else { (TRUE, FALSE) };
+        headers.insert(names::BATCH_ATOMIC, atomic);
+        headers.insert(names::BATCH_CONTINUE_ON_ERROR, goes_on);
     }
     if let Some(target) = &operation.encoded().target {
         target.add_to(operation.operation_type(), |name, value| headers.insert(name, value))?;
@@ -341,6 +344,12 @@ mod tests {
         assert_eq!(batch.headers[names::IS_BATCH_REQUEST], "True");
         assert_eq!(batch.headers[names::BATCH_ATOMIC], "True");
         assert_eq!(batch.headers[names::BATCH_CONTINUE_ON_ERROR], "False");
+        let bulk = CosmosOperation::execute_bulk(&orders(), 3.into(), Bytes::new()).unwrap();
+        let bulk = build(&bulk, &RequestOptions::default());
+        assert_eq!(bulk.headers[names::IS_BATCH_REQUEST], "True");
+        assert_eq!(bulk.headers[names::BATCH_ATOMIC], "False");
+        assert_eq!(bulk.headers[names::BATCH_CONTINUE_ON_ERROR], "True");
+        assert_eq!(bulk.headers[names::PARTITION_KEY_RANGE_ID], "3");
         assert_eq!(query.path, "/dbs/store/colls/orders/docs");
     }
 

@@ -118,11 +118,19 @@ pub(crate) fn row_of(question: &Question) -> &'static Row {
 
 /// The row of a status, for what does not depend on the request: what a caller is told.
 pub(crate) fn row_of_status(status: CosmosStatus) -> &'static Row {
-    let met = match status.is_success() || status.is_not_modified() {
+    row_of(&Question { kind: RequestKind::Read, met: met_of(status) })
+}
+
+/// The row of a write's response: whether it may have been carried out all the same.
+pub(crate) fn row_of_write(status: CosmosStatus) -> &'static Row {
+    row_of(&Question { kind: RequestKind::IdempotentWrite, met: met_of(status) })
+}
+
+fn met_of(status: CosmosStatus) -> Met {
+    match status.is_success() || status.is_not_modified() {
         true => Met::Success,
         false => Met::Refusal { status, retry_after: None },
-    };
-    row_of(&Question { kind: RequestKind::Read, met })
+    }
 }
 
 impl Row {

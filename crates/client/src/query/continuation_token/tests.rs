@@ -96,7 +96,7 @@ fn a_token_of_another_version_or_that_was_cut_off_is_refused() {
     bytes[0] = 2;
     let error = URL_SAFE_NO_PAD.encode(&bytes).parse::<ContinuationToken>().unwrap_err();
     assert!(error.to_string().contains("its version is 2"), "{error}");
-    for text in ["", "AQ", "AQAAAA", "!", &"A".repeat(MAX_TOKEN_BYTES + 1)] {
+    for text in ["", "AQ", "AQAAAA", "!", &"A".repeat(MAX_BYTES + 1)] {
         assert!(text.parse::<ContinuationToken>().is_err());
     }
 }
@@ -124,8 +124,7 @@ fn a_token_that_does_not_fit_the_plan_is_refused() {
 
 #[test]
 fn a_token_that_would_be_too_long_is_an_error() {
-    let long =
-        Position { items: vec![Some(json!("x".repeat(MAX_TOKEN_BYTES)))], rid: String::new() };
+    let long = Position { items: vec![Some(json!("x".repeat(MAX_BYTES)))], rid: String::new() };
     let state = RangeState::new(range("", "FF"), Start::At(long));
     let error = ContinuationToken::new(content(vec![state])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::LimitExceeded);

@@ -10,6 +10,7 @@
 
 mod accounts;
 mod batches;
+mod bulk;
 mod containers;
 mod databases;
 mod items;
@@ -31,6 +32,8 @@ use sidereal_emulator::Emulator;
 pub(crate) enum Feature {
     /// Several operations at once, all or none.
     Batch,
+    /// Several operations at once, each by itself.
+    Bulk,
     /// Reading what is not there is answered with 404.
     MissingItem,
     /// A read with `If-None-Match`.

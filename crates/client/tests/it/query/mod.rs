@@ -81,6 +81,14 @@ impl Partitioned {
         container.ranges().ranges().iter().map(|it| it.id().to_string()).collect()
     }
 
+    /// The same, without this store's own client hearing of it.
+    pub(crate) async fn stranger_ranges(&self) -> Vec<String> {
+        let client = client_of(&self.account, self.account.factory());
+        let link = sidereal_protocol::ResourceLink::container("db", "items").unwrap();
+        let container = client.driver().container(&link).await.unwrap();
+        container.ranges().ranges().iter().map(|it| it.id().to_string()).collect()
+    }
+
     pub(crate) fn split(&self, range: &str) -> [String; 2] {
         let account = self.account.account();
         account.split_range("db", "items", range, std::time::Duration::ZERO).unwrap()

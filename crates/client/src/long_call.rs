@@ -1,34 +1,43 @@
-//! What every request of a query has in common: options, one deadline, one cancellation.
+//! What the requests of one call have in common, where it makes several: options, one deadline, one cancellation.
 
 use std::time::Instant;
 
 use sidereal_driver::OperationOptions;
 use sidereal_driver::options::{
-    AvailabilityOptions, ClientMethodOptions, QueryOptions, RequestOptions,
+    AvailabilityOptions, ClientMethodOptions, ItemOptions, ItemWriteOptions, QueryOptions,
+    RequestOptions,
 };
 use tokio_util::sync::CancellationToken;
 
 use crate::{Error, ErrorKind, Result};
 
-/// The options of a query, owned: its requests are made by tasks.
+/// The options of a call, owned: its requests are made by tasks.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Call {
+pub(crate) struct Call {
     method_options: ClientMethodOptions<'static>,
     cancellation: Option<CancellationToken>,
     request: RequestOptions,
     availability: AvailabilityOptions,
+    write: ItemWriteOptions,
 }
 
 impl Call {
-    pub(super) fn of(options: QueryOptions<'_>) -> Self {
+    pub(crate) fn of(options: QueryOptions<'_>) -> Self {
         let QueryOptions { method_options, request, availability } = options;
-        let ClientMethodOptions { deadline, activity_id, cancellation } = method_options;
-        let method_options = ClientMethodOptions { deadline, activity_id, cancellation: None };
-        Self { method_options, cancellation: cancellation.cloned(), request, availability }
+        let options = ItemOptions { method_options, request, availability, ..Default::default() };
+        Self::on_items(options)
     }
 
-    /// The same for a query that begins now: its timeout is that of all its requests together.
-    pub(super) fn started(mut self) -> Self {
+    /// The options of a call that reads or writes items.
+    pub(crate) fn on_items(options: ItemOptions<'_>) -> Self {
+        let ItemOptions { method_options, request, availability, write, .. } = options;
+        let ClientMethodOptions { deadline, activity_id, cancellation } = method_options;
+        let method_options = ClientMethodOptions { deadline, activity_id, cancellation: None };
+        Self { method_options, cancellation: cancellation.cloned(), request, availability, write }
+    }
+
+    /// The same for a call that begins now: its timeout is that of all its requests together.
+    pub(crate) fn started(mut self) -> Self {
         let timeout = self.availability.end_to_end_timeout;
         let end = timeout.and_then(|it| tokio::time::Instant::now().into_std().checked_add(it));
         let deadline = &mut self.method_options.deadline;
@@ -39,22 +48,23 @@ impl Call {
         self
     }
 
-    pub(super) fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         self.method_options.deadline
     }
 
     /// As the driver takes them.
-    pub(super) fn options(&self) -> OperationOptions<'_> {
+    pub(crate) fn options(&self) -> OperationOptions<'_> {
         let mut method_options: ClientMethodOptions<'_> = self.method_options.clone();
         method_options.cancellation = self.cancellation.as_ref();
         OperationOptions::default()
             .with_method_options(method_options)
             .with_request(self.request.clone())
             .with_availability(self.availability.clone())
+            .with_write(self.write.clone())
     }
 
     /// Waits for something that has no deadline of its own.
-    pub(super) async fn bounded<T>(
+    pub(crate) async fn bounded<T>(
         &self,
         what: &str,
         future: impl Future<Output = T>,
@@ -77,7 +87,7 @@ impl Call {
             output = future => Ok(output),
             () = cancelled => Err(Error::new(
                 ErrorKind::Cancelled,
-                format!("the query was cancelled while {what}"),
+                format!("the call was cancelled while {what}"),
             )),
             () = deadline => Err(Error::new(
                 ErrorKind::DeadlineExceeded,

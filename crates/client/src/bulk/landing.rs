@@ -1,0 +1,86 @@
+//! A batch that has come back: its results, one for each operation, and what becomes of each.
+
+use std::sync::Arc;
+
+use sidereal_driver::CosmosResponse;
+use sidereal_driver::diagnostics::DiagnosticsContext;
+use sidereal_protocol::{BatchResult, PartitionKeyRangeId};
+
+use super::lane::Pending;
+use super::verdict::{Again, Verdict, judge_request, judge_result};
+use crate::error::OperationFailure;
+use crate::response::decode;
+use crate::{Error, ErrorKind, Result};
+
+/// A batch that has come back.
+pub(super) struct Landed {
+    pub(super) range: PartitionKeyRangeId,
+    pub(super) batch: Vec<Pending>,
+    pub(super) outcome: Result<CosmosResponse, Arc<sidereal_driver::Error>>,
+}
+
+/// An operation of a batch that has come back, and what becomes of it.
+pub(super) struct Judged {
+    pub(super) pending: Pending,
+    pub(super) verdict: Verdict,
+    pub(super) outcome: Result<BatchResult>,
+    /// How many operations the batch had.
+    pub(super) together: usize,
+}
+
+impl Judged {
+    pub(super) fn again(&self) -> Option<Again> {
+        match self.verdict {
+            Verdict::Again { why, .. } => Some(why),
+            Verdict::Done | Verdict::Failed { .. } => None,
+        }
+    }
+}
+
+pub(super) fn judge(
+    batch: Vec<Pending>,
+    results: Result<Vec<BatchResult>>,
+    diagnostics: Option<&DiagnosticsContext>,
+) -> Vec<Judged> {
+    let together = batch.len();
+    let was_ambiguous = diagnostics.is_some_and(DiagnosticsContext::has_ambiguous_attempt);
+    match results {
+        Ok(results) => {
+            let each = batch.into_iter().zip(results).map(|(pending, result)| {
+                let verdict = judge_result(&pending, &result, together, was_ambiguous);
+                Judged { pending, verdict, outcome: Ok(result), together }
+            });
+            each.collect()
+        }
+        Err(error) => {
+            let each = batch.into_iter().map(|pending| {
+                let verdict = judge_request(&pending, &error, together);
+                Judged { pending, verdict, outcome: Err(error.clone()), together }
+            });
+            each.collect()
+        }
+    }
+}
+
+/// The results of a batch, one for each operation.
+pub(super) fn results_of(response: &CosmosResponse, operations: usize) -> Result<Vec<BatchResult>> {
+    let results: Vec<BatchResult> = decode(response.body())?;
+    match results.len() == operations {
+        true => Ok(results),
+        false => Err(Error::new(
+            ErrorKind::InvalidResponse,
+            format!(
+                "the service answered a batch of {operations} operations with {} results",
+                results.len()
+            ),
+        )),
+    }
+}
+
+pub(super) fn refusal(result: &BatchResult) -> Error {
+    let status = result.status();
+    let sentence = format!("the service answered {status}");
+    let failure =
+        OperationFailure { status: Some(status), may_have_been_applied: false, diagnostics: None };
+    Error::of_operation(ErrorKind::of_status(status), sentence, failure, None)
+}

@@ -1,0 +1,131 @@
+//! What came of a bulk.
+
+use sidereal_protocol::{BatchOperationType, PartitionKey};
+
+use super::operation::Name;
+use crate::{BatchOperationResult, Result};
+
+/// What came of a bulk: a result for each operation, in the order of the input, and what it cost.
+#[derive(Debug)]
+pub struct BulkReport {
+    pub(super) results: Vec<BulkResult>,
+    pub(super) progress: BulkProgress,
+}
+
+/// How far a bulk is: see [`Bulk::with_progress`](super::Bulk::with_progress).
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[non_exhaustive]
+pub struct BulkProgress {
+    /// Operations taken from the input.
+    pub taken: usize,
+    /// Operations that are over and succeeded.
+    pub succeeded: usize,
+    /// Operations that are over and failed.
+    pub failed: usize,
+    /// Requests that were sent, retries included.
+    pub requests: usize,
+    /// How often an operation was throttled.
+    pub throttled: usize,
+    /// What all requests cost, in request units.
+    pub request_charge: f64,
+}
+
+impl BulkReport {
+    /// The results, in the order of the input.
+    #[must_use]
+    pub fn results(&self) -> &[BulkResult] {
+        &self.results
+    }
+
+    /// The results, taken.
+    #[must_use]
+    pub fn into_results(self) -> Vec<BulkResult> {
+        self.results
+    }
+
+    /// The results of operations that failed.
+    pub fn failures(&self) -> impl Iterator<Item = &BulkResult> {
+        self.results.iter().filter(|it| it.outcome.is_err())
+    }
+
+    /// Whether no operation failed.
+    #[must_use]
+    pub fn is_success(&self) -> bool {
+        self.progress.failed == 0
+    }
+
+    /// What all requests cost, in request units.
+    #[must_use]
+    pub fn request_charge(&self) -> f64 {
+        self.progress.request_charge
+    }
+
+    /// How many requests were sent, retries included.
+    #[must_use]
+    pub fn requests(&self) -> usize {
+        self.progress.requests
+    }
+
+    /// How often an operation was throttled and sent again.
+    #[must_use]
+    pub fn throttled(&self) -> usize {
+        self.progress.throttled
+    }
+}
+
+/// What came of one operation of a bulk.
+#[derive(Clone, Debug)]
+pub struct BulkResult {
+    index: usize,
+    name: Name,
+    outcome: Result<BatchOperationResult>,
+}
+
+impl BulkResult {
+    pub(super) fn new(index: usize, name: Name, outcome: Result<BatchOperationResult>) -> Self {
+        Self { index, name, outcome }
+    }
+
+    /// The position of the operation in the input, from 0.
+    #[must_use]
+    pub fn index(&self) -> usize {
+        self.index
+    }
+
+    /// What it was to do.
+    #[must_use]
+    pub fn operation(&self) -> BatchOperationType {
+        self.name.kind
+    }
+
+    /// The id of the item; none if the item that was given has none.
+    #[must_use]
+    pub fn id(&self) -> Option<&str> {
+        self.name.id.as_deref()
+    }
+
+    /// The partition key of the item.
+    #[must_use]
+    pub fn partition_key(&self) -> &PartitionKey {
+        &self.name.key
+    }
+
+    /// What came of it.
+    ///
+    /// # Errors
+    ///
+    /// It failed. [`Error::may_have_been_applied`](crate::Error::may_have_been_applied) says whether it may have been
+    /// carried out all the same: the answer to an attempt was lost, and the item that a later one met may be its own.
+    pub fn outcome(&self) -> Result<&BatchOperationResult> {
+        self.outcome.as_ref().map_err(Clone::clone)
+    }
+
+    /// What came of it, taken.
+    ///
+    /// # Errors
+    ///
+    /// As [`outcome`](Self::outcome).
+    pub fn into_outcome(self) -> Result<BatchOperationResult> {
+        self.outcome
+    }
+}
