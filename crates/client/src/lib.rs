@@ -32,6 +32,7 @@
 //! | write or read very many, each by itself | [`ContainerClient::bulk`] |
 //! | read many by id | [`ContainerClient::read_many`] |
 //! | find items | [`ContainerClient::query`] |
+//! | follow what changes | [`ContainerClient::change_feed`], [`ContainerClient::change_feed_processor`] |
 //! | say what a call may cost and how long it may take | [`options`] |
 //! | know what happened | [`Response::diagnostics`], [`Error::diagnostics`] |
 //!
@@ -47,6 +48,7 @@
 mod batch;
 mod bulk;
 mod call;
+pub mod change_feed;
 mod clients;
 mod credential;
 mod error;

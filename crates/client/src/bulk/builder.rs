@@ -116,11 +116,10 @@ impl Bulk {
     /// # Errors
     ///
     /// The container cannot be read. That an operation failed is in its result.
-    pub async fn execute<I>(self, operations: I) -> Result<BulkReport>
-    where
-        I: IntoIterator<Item = BulkOperation>,
-        I::IntoIter: Unpin,
-    {
+    pub async fn execute(
+        self,
+        operations: impl IntoIterator<Item = BulkOperation>,
+    ) -> Result<BulkReport> {
         self.execute_stream(Iterated(operations.into_iter())).await
     }
 

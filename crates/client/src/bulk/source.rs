@@ -8,7 +8,10 @@ use futures_core::Stream;
 /// An iterator as a stream that is always ready.
 pub(super) struct Iterated<I>(pub(super) I);
 
-impl<I: Iterator + Unpin> Stream for Iterated<I> {
+// The iterator is never pinned: it is only reached by `&mut`.
+impl<I> Unpin for Iterated<I> {}
+
+impl<I: Iterator> Stream for Iterated<I> {
     type Item = I::Item;
 
     fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<I::Item>> {

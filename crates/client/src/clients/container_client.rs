@@ -12,6 +12,8 @@ use sidereal_protocol::{
 
 use super::{FeedRange, throughput};
 use crate::call::{execute, resource_options};
+use crate::change_feed::ChangeFeed;
+use crate::change_feed::processor::ChangeFeedProcessorBuilder;
 use crate::item_body::encode;
 use crate::query::Query;
 use crate::{Error, Response, Result};
@@ -208,5 +210,45 @@ impl ContainerClient {
     /// ```
     pub fn query(&self, text: impl Into<String>) -> Query {
         Query::new(self.clone(), text.into())
+    }
+
+    /// The change feed of the container: every item that is created or replaced.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let mut changes = orders.change_feed().items::<serde_json::Value>();
+    /// while let Some(order) = changes.next().await {
+    ///     println!("{}", order?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_feed(&self) -> ChangeFeed {
+        ChangeFeed::new(self.clone())
+    }
+
+    /// A processor of the change feed: several workers, each with a part of the container, that take over from each
+    /// other. Their leases are in a container of their own, partitioned by `/processor`.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient, leases: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::change_feed::processor::Changes;
+    ///
+    /// let processor = orders.change_feed_processor("billing", &leases);
+    /// let worker = processor.start(|changes: Changes<serde_json::Value>| async move {
+    ///     println!("{} changes", changes.items().len());
+    ///     Ok::<_, std::io::Error>(())
+    /// });
+    /// let worker = worker.await?;
+    /// # worker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_feed_processor(
+        &self,
+        processor: &str,
+        leases: &Self,
+    ) -> ChangeFeedProcessorBuilder {
+        ChangeFeedProcessorBuilder::new(self.clone(), processor, leases.clone())
     }
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod bulk;
+mod change_feed;
 mod conformance;
 mod connecting;
 mod documentation;

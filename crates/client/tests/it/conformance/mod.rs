@@ -11,6 +11,7 @@
 mod accounts;
 mod batches;
 mod bulk;
+mod change_feed;
 mod containers;
 mod databases;
 mod items;
@@ -34,6 +35,8 @@ pub(crate) enum Feature {
     Batch,
     /// Several operations at once, each by itself.
     Bulk,
+    /// Change feeds by partition range and by partition key.
+    ChangeFeed,
     /// Reading what is not there is answered with 404.
     MissingItem,
     /// A read with `If-None-Match`.

@@ -1,0 +1,121 @@
+//! A worker: looks at the leases of all workers now and then, takes its share, and follows the range of each.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use sidereal_protocol::Etag;
+use tokio::task::{Id, JoinSet};
+use tokio::time::Instant;
+
+use super::balance::{Seen, balance};
+use super::lease::{LeaseDocument, holes};
+use super::lease_store::NotWritten;
+use super::tender::{Ended, Shared, Tender};
+use crate::Result;
+use crate::change_feed::start::Position;
+
+/// A worker of a processor.
+pub(super) struct Worker {
+    shared: Arc<Shared>,
+    /// When each lease was first seen as it is, by its id.
+    observed: BTreeMap<String, (Option<Etag>, Instant)>,
+    tenders: JoinSet<Ended>,
+    /// The lease that each task follows.
+    followed: BTreeMap<Id, String>,
+}
+
+impl Worker {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        let (observed, followed) = (BTreeMap::new(), BTreeMap::new());
+        Self { shared, observed, tenders: JoinSet::new(), followed }
+    }
+
+    /// Works until it is stopped; then gives its leases back.
+    pub(super) async fn run(mut self) {
+        let stopping = self.shared.stopping.clone();
+        let interval = self.shared.config.acquire_interval;
+        while !stopping.is_cancelled() {
+            if let Err(error) = self.look().await {
+                tracing::warn!(%error, "the leases of a change feed could not be read");
+            }
+            tokio::select! {
+                biased;
+                () = stopping.cancelled() => {}
+                () = self.until_replaced() => {}
+                () = tokio::time::sleep(interval) => {}
+            }
+        }
+        while self.tenders.join_next().await.is_some() {}
+    }
+
+    /// Waits until a range is no longer followed and there is something to do at once: others took its place.
+    async fn until_replaced(&mut self) {
+        loop {
+            match self.tenders.join_next_with_id().await {
+                Some(Ok((task, ended))) => {
+                    self.followed.remove(&task);
+                    if ended == Ended::Replaced {
+                        return;
+                    }
+                }
+                // Ours to fix, and no reason to stop the others: the lease is followed anew at the next look.
+                Some(Err(error)) => {
+                    tracing::error!(%error, "a range of a change feed is no longer followed");
+                    self.followed.remove(&error.id());
+                }
+                None => std::future::pending().await,
+            }
+        }
+    }
+
+    /// Looks at all leases and takes those that are to be this worker's.
+    async fn look(&mut self) -> Result<()> {
+        let started = Instant::now();
+        let leases = self.shared.leases.list().await?;
+        for hole in holes(&leases) {
+            let lease = LeaseDocument::new(&self.shared.config.processor, &hole, &Position::Start);
+            self.shared.leases.create(&lease).await?;
+        }
+        let seen = self.observe(&leases, started);
+        let me = self.shared.config.instance.clone();
+        let resumed = leases.iter().filter(|lease| lease.owner.as_ref() == Some(&me));
+        for lease in resumed {
+            if !self.followed.values().any(|id| *id == lease.id) {
+                self.follow(lease.clone(), started);
+            }
+        }
+        for id in balance(&seen, &me) {
+            let Some(lease) = leases.iter().find(|lease| lease.id == id) else { continue };
+            let taken = Instant::now();
+            match self.shared.leases.write(lease.next().owned_by(Some(&me))).await {
+                Ok(lease) => self.follow(lease, taken),
+                // Another worker was faster.
+                Err(NotWritten::Lost) => {}
+                Err(NotWritten::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, lease: LeaseDocument, since: Instant) {
+        let Some(range) = lease.range() else { return };
+        let id = lease.id.clone();
+        let tender = Tender::new(Arc::clone(&self.shared), lease, range, since);
+        let task = self.tenders.spawn(tender.run());
+        self.followed.insert(task.id(), id);
+    }
+
+    /// What is known of the leases: one that stays as it is for its duration is expired.
+    fn observe(&mut self, leases: &[LeaseDocument], now: Instant) -> Vec<Seen> {
+        let before = std::mem::take(&mut self.observed);
+        let duration = self.shared.config.lease_duration;
+        let see = |lease: &LeaseDocument| {
+            let known = before.get(&lease.id).filter(|(etag, _)| *etag == lease.etag);
+            let since = known.map_or(now, |(_, since)| *since);
+            self.observed.insert(lease.id.clone(), (lease.etag.clone(), since));
+            let is_expired = now.saturating_duration_since(since) >= duration;
+            Seen { id: lease.id.clone(), owner: lease.owner.clone(), is_expired }
+        };
+        leases.iter().map(see).collect()
+    }
+}

@@ -1,0 +1,124 @@
+//! One page of one range: the request, and what came of it.
+
+use std::sync::Arc;
+
+use http::HeaderValue;
+use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse};
+use sidereal_protocol::headers::names;
+use sidereal_protocol::{CosmosStatus, OperationType, RequestPath, ResourceLink, ResourceType};
+
+use super::ChangeFeedStart;
+use super::start::{Position, since_header};
+use crate::long_call::Call;
+use crate::query::fetch::RawRows;
+use crate::query::lane::{CREATED_ANEW, is_gone};
+use crate::query::targets::Target;
+use crate::{Error, ErrorKind, Result};
+
+/// The latest version of every item that changed.
+const LATEST_VERSION: HeaderValue = HeaderValue::from_static("Incremental Feed");
+const FROM_NOW: HeaderValue = HeaderValue::from_static("*");
+
+/// Reads pages of a container's change feed.
+#[derive(Debug)]
+pub(super) struct PageReader {
+    driver: Arc<CosmosDriver>,
+    /// With everything but a target and a position.
+    operation: CosmosOperation,
+    is_from_now: bool,
+    call: Call,
+}
+
+/// A page as it came.
+#[derive(Debug)]
+pub(super) struct FetchedPage {
+    /// None if nothing has changed.
+    pub(super) rows: RawRows,
+    pub(super) position: Position,
+    pub(super) response: CosmosResponse,
+}
+
+/// Why there is no page.
+#[derive(Debug)]
+pub(super) enum NoPage {
+    /// The partition range was split or merged: ask those that took its place.
+    Gone(Error),
+    Failed(Error),
+}
+
+impl PageReader {
+    /// Reads the container with a RID, and no other of its name.
+    pub(super) fn new(
+        driver: Arc<CosmosDriver>,
+        (link, rid): (&ResourceLink, &str),
+        start: (ChangeFeedStart, Option<u64>),
+        page_size: Option<u32>,
+        call: Call,
+    ) -> Result<Self> {
+        let path = RequestPath::feed(link.clone(), ResourceType::Document)?;
+        let mut operation = CosmosOperation::new(OperationType::ReadFeed, path)
+            .with_header(names::A_IM, LATEST_VERSION);
+        if let Ok(rid) = HeaderValue::from_str(rid) {
+            operation = operation.with_header(names::INTENDED_COLLECTION_RID, rid);
+        }
+        if let Some(size) = page_size {
+            operation = operation.with_header(names::MAX_ITEM_COUNT, HeaderValue::from(size));
+        }
+        // Also beside a continuation: after a merge the service filters by it what the continuation does not.
+        if let Some(since) = start.1 {
+            operation = operation.with_header(IF_MODIFIED_SINCE, since_header(since)?);
+        }
+        let is_from_now = start.0 == ChangeFeedStart::Now;
+        Ok(Self { driver, operation, is_from_now, call })
+    }
+
+    /// The page after a position.
+    pub(super) async fn fetch(
+        &self,
+        target: &Target,
+        position: &Position,
+    ) -> Result<FetchedPage, NoPage> {
+        let operation = target.address(self.operation.clone());
+        let operation = match position {
+            Position::Start if self.is_from_now => operation.with_header(IF_NONE_MATCH, FROM_NOW),
+            Position::Start => operation,
+            Position::After(etag) => {
+                let etag = HeaderValue::from_str(etag).map_err(|_| {
+                    NoPage::Failed(Error::invalid("the position in the feed cannot be sent"))
+                })?;
+                operation.with_header(IF_NONE_MATCH, etag)
+            }
+        };
+        let response = self.driver.execute_operation(&operation, &self.call.options()).await;
+        let response = response.map_err(|error| match error.status() {
+            Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
+                NoPage::Failed(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
+            }
+            Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
+                NoPage::Gone(error.into())
+            }
+            _ => NoPage::Failed(error.into()),
+        })?;
+        read(response, position).map_err(NoPage::Failed)
+    }
+}
+
+/// Reads a page, and refuses one that would come again for ever.
+fn read(response: CosmosResponse, before: &Position) -> Result<FetchedPage> {
+    let refused = |why| Error::new(ErrorKind::InvalidResponse, why);
+    let etag = response.headers().etag().ok_or_else(|| {
+        refused("the service answered a read of the change feed without saying where it goes on")
+    })?;
+    let position = Position::After(etag.as_str().to_owned());
+    let rows = match response.status().is_not_modified() {
+        true => RawRows::default(),
+        false => RawRows::of_feed(response.body().clone())?,
+    };
+    if rows.len() > 0 && position == *before {
+        return Err(refused(
+            "the service gave changes and the position before them: they would never end",
+        ));
+    }
+    Ok(FetchedPage { rows, position, response })
+}

@@ -1,0 +1,135 @@
+//! The lease container: whose it is, and what becomes of leases.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use sidereal::prelude::*;
+use sidereal_emulator::AccountOptions;
+use sidereal_testing::in_process::NetworkFaults;
+
+use super::{Followed, noting, write};
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_container_of_another_application_is_refused() {
+    let followed = Followed::new(2).await;
+    let _a = followed.start("a").await;
+    let database = followed.store.client.database("db");
+    let (items, leases) = (database.container("items"), followed.leases());
+    let start = async |application: &str, processor: &str, leases: &ContainerClient| {
+        let processor = items.change_feed_processor(processor, leases);
+        let processor = processor.with_application(application);
+        processor.start(noting(&followed.log, "x")).await
+    };
+    let error = start("shop", "billing", &leases).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    assert!(error.to_string().contains("belongs to the application \"billing\""), "{error}");
+    // Another processor of the same application may share it.
+    drop(start("billing", "mailing", &leases).await.unwrap());
+
+    // Items that are no leases.
+    let properties = ContainerProperties::new("mixed", "/processor".parse().unwrap());
+    database.create_container(properties, None).await.unwrap();
+    let mixed = database.container("mixed");
+    mixed.create_item("x", json!({"id": "theirs", "processor": "x"}), None).await.unwrap();
+    let error = start("shop", "billing", &mixed).await.unwrap_err();
+    assert!(error.to_string().contains("theirs"), "{error}");
+
+    let error = start("shop", "billing", &items).await.unwrap_err();
+    assert!(error.to_string().contains("is partitioned by /pk"), "{error}");
+    let error = start("shop", "$application", &leases).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidRequest);
+    let error = start("shop", "billing", &database.container("absent")).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_processor_of_another_container_is_refused_also_of_one_that_was_created_anew() {
+    let followed = Followed::new(2).await;
+    followed.start("a").await.stop().await;
+    let database = followed.store.client.database("db");
+    let properties = ContainerProperties::new("other", "/pk".parse().unwrap());
+    database.create_container(properties, None).await.unwrap();
+    let other = database.container("other").change_feed_processor("billing", &followed.leases());
+    let error = other.start(noting(&followed.log, "x")).await.unwrap_err();
+    assert!(error.to_string().contains("follows another container"), "{error}");
+    followed.store.items.delete(None).await.unwrap();
+    let properties = ContainerProperties::new("items", "/pk".parse().unwrap());
+    database.create_container(properties, None).await.unwrap();
+    let again = followed.worker("a").start(noting(&followed.log, "a")).await.unwrap_err();
+    assert!(again.to_string().contains("created anew"), "{again}");
+}
+
+/// More ranges than one batch has room for, and two workers that begin at the same moment.
+#[tokio::test(start_paused = true)]
+async fn workers_that_begin_together_make_one_lease_for_each_range() {
+    let followed = Followed::new(110).await;
+    let (a, b) = tokio::join!(followed.start("a"), followed.start("b"));
+    write(&followed.store.items, 0..300, 1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    assert_eq!(followed.owners().await.len(), 110);
+    followed.log.check(300, 1);
+    assert_eq!(a.progress().len() + b.progress().len(), 110);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_somebody_deleted_is_made_again() {
+    let followed = Followed::new(3).await;
+    let _a = followed.start("a").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let query = followed.leases().query("SELECT VALUE c.id FROM c WHERE c.kind = 'lease'");
+    let id: String = query.first().await.unwrap().unwrap();
+    followed.leases().delete_item("billing", &id, None).await.unwrap();
+    write(&followed.store.items, 0..60, 1).await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    followed.log.check(60, 1);
+    assert_eq!(followed.owners().await.len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_split_gives_a_lease_to_each_child_and_a_merge_leaves_them() {
+    let followed = Followed::new(1).await;
+    write(&followed.store.items, 0..40, 1).await;
+    let _a = followed.start("a").await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let [left, right] = followed.store.split("0");
+    followed.store.split(&left);
+    write(&followed.store.items, 0..40, 2).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    followed.log.check(40, 2);
+    assert_eq!(followed.owners().await.len(), 3);
+    assert_eq!(followed.log.entries().len(), 80, "a child began before its parent had ended");
+    let ranges = followed.store.ranges().await;
+    followed.store.merge(&ranges[1], &right);
+    write(&followed.store.items, 0..40, 3).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    followed.log.check(40, 3);
+    assert_eq!(followed.log.entries().len(), 120);
+}
+
+/// Answers to writes of leases are lost too: a worker must not take its own write for another's.
+#[tokio::test(start_paused = true)]
+async fn lost_answers_cost_no_lease_and_no_change() {
+    let network = NetworkFaults {
+        latency: Duration::from_millis(5),
+        lost_before: 0.05,
+        lost_after: 0.05,
+        ..NetworkFaults::NONE
+    };
+    let options = AccountOptions { partitions: Some(3), ..AccountOptions::default() };
+    let followed = Followed::with(options, NetworkFaults::NONE).await;
+    let (a, b) = (followed.start("a").await, followed.start("b").await);
+    followed.store.account.network().set_faults(network);
+    for v in 1..=5 {
+        let stranger = followed.store.stranger();
+        for id in 0..20 {
+            let item: Value = super::super::version(id, v);
+            stranger.upsert_item(format!("p{id}"), &item, None).await.unwrap();
+        }
+        tokio::time::sleep(Duration::from_secs(5)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    followed.store.account.network().set_faults(NetworkFaults::NONE);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    followed.log.check(20, 5);
+    assert_eq!(a.progress().len() + b.progress().len(), 3);
+}
