@@ -42,6 +42,8 @@
 //! # Features
 //!
 //! - `entra`: credentials of Entra ID from the Azure SDK.
+//! - `otel`: metrics of operations and connections, and spans of operations, through the meter provider and the tracer
+//!   provider of OpenTelemetry that [`CosmosClientBuilder`] is given.
 
 #![forbid(unsafe_code)]
 
@@ -60,6 +62,7 @@ pub mod query;
 mod read_many;
 mod response;
 mod sealed_text;
+mod telemetry;
 
 pub use batch::{
     BatchFailure, BatchItemOptions, BatchOperationResult, BatchResponse, TransactionalBatch,

@@ -46,6 +46,9 @@ pub struct CosmosDriver {
     core: Arc<DriverCore>,
     /// What only this driver needs done; it ends with the driver.
     _tasks: BackgroundTaskManager,
+    /// Counts the driver for as long as it lives.
+    #[cfg(feature = "otel")]
+    _instance: Option<crate::telemetry::ActiveInstance>,
 }
 
 /// What one operation asks for beside itself.
@@ -125,6 +128,8 @@ impl CosmosDriver {
             vec![Arc::clone(&planes.data.transport), Arc::clone(&planes.metadata.transport)];
         let (data, metadata) =
             (Arc::new(pipeline(planes.data)), Arc::new(pipeline(planes.metadata)));
+        #[cfg(feature = "otel")]
+        let instance = runtime.count_instance(&endpoint);
         let locations = Arc::new(LocationStateStore::new(
             endpoint,
             region_preference(&options),
@@ -150,7 +155,12 @@ impl CosmosDriver {
             metadata,
             tasks: tasks_of_core,
         };
-        Ok(Self { core: DriverCore::new(parts), _tasks: tasks })
+        Ok(Self {
+            core: DriverCore::new(parts),
+            _tasks: tasks,
+            #[cfg(feature = "otel")]
+            _instance: instance,
+        })
     }
 
     /// Executes an operation to its end: a response of success, or an error that says why not and

@@ -14,8 +14,8 @@
 //! - `fault_injection`: faults on command between sharding and the HTTP client.
 //! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
 //!   in it.
-//! - `otel`: metrics of operations and connections, through a meter provider of OpenTelemetry that the runtime
-//!   is given.
+//! - `otel`: metrics of operations and connections, and spans of operations, through the meter provider and the tracer
+//!   provider of OpenTelemetry that the runtime is given.
 
 #![forbid(unsafe_code)]
 #![cfg_attr(

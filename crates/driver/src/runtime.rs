@@ -12,7 +12,7 @@ use crate::options::{
 };
 use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
 #[cfg(feature = "otel")]
-use crate::telemetry::Metrics;
+use crate::telemetry::{ActiveInstance, Metrics, Spans};
 use crate::transport::{
     AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
     PoolContext, ShardingConfig,
@@ -36,6 +36,8 @@ pub struct CosmosDriverRuntime {
     tasks: BackgroundTaskManager,
     #[cfg(feature = "otel")]
     metrics: Option<Metrics>,
+    #[cfg(feature = "otel")]
+    spans: Option<Spans>,
 }
 
 /// Connections for data and for metadata, with the timeout of a request of each.
@@ -114,6 +116,8 @@ pub struct CosmosDriverRuntimeBuilder {
     clock: Clock,
     #[cfg(feature = "otel")]
     meter: Option<opentelemetry::metrics::Meter>,
+    #[cfg(feature = "otel")]
+    spans: Option<Spans>,
 }
 
 impl CosmosDriverRuntimeBuilder {
@@ -170,6 +174,20 @@ impl CosmosDriverRuntimeBuilder {
         self
     }
 
+    /// Where spans of operations go, such as `&opentelemetry::global::tracer_provider()`. A span's parent is the
+    /// OpenTelemetry context that is current where the operation is executed.
+    #[cfg(feature = "otel")]
+    #[must_use]
+    pub fn tracer_provider<P>(mut self, provider: &P) -> Self
+    where
+        P: opentelemetry::trace::TracerProvider,
+        P::Tracer: Send + Sync + 'static,
+        <P::Tracer as opentelemetry::trace::Tracer>::Span: Send + Sync + 'static,
+    {
+        self.spans = Some(Spans::new(provider));
+        self
+    }
+
     /// Makes the runtime on the tokio runtime that runs now.
     ///
     /// # Errors
@@ -217,6 +235,8 @@ impl CosmosDriverRuntimeBuilder {
             tasks,
             #[cfg(feature = "otel")]
             metrics,
+            #[cfg(feature = "otel")]
+            spans: self.spans,
         }))
     }
 }
@@ -302,7 +322,16 @@ impl CosmosDriverRuntime {
         Ok(planes)
     }
 
-    /// Measures an operation that has ended, if somebody asked for metrics.
+    /// Counts a driver of an account, if somebody asked for metrics.
+    #[cfg(feature = "otel")]
+    pub(crate) fn count_instance(
+        &self,
+        account: &crate::transport::Endpoint,
+    ) -> Option<ActiveInstance> {
+        self.metrics.as_ref().map(|metrics| metrics.count_instance(account))
+    }
+
+    /// Measures an operation that has ended, and makes its span, if somebody asked for them.
     #[cfg(feature = "otel")]
     pub(crate) fn measure(
         &self,
@@ -311,6 +340,9 @@ impl CosmosDriverRuntime {
     ) {
         if let Some(metrics) = &self.metrics {
             metrics.ended(operation, outcome);
+        }
+        if let Some(spans) = &self.spans {
+            spans.ended(operation, outcome, self.clock.wall());
         }
     }
 }

@@ -5,6 +5,7 @@
 //! - [`in_process`]: driver and account in one process, over a simulated network, on a paused clock.
 //! - [`at_once`]: an account without a network, for benchmarks.
 //! - [`fixture`]: the driver's transport set up over any `HttpClientFactory`.
+//! - `spans` (feature `otel`): a tracer provider that keeps spans in memory.
 //! - `sdk` (feature `azure-core`): clients of the Azure SDK behind the driver's adapter.
 //!
 //! This crate turns on the driver's feature `internals`, so the fixture and the tests see the layers of
@@ -19,6 +20,8 @@ pub mod in_process;
 pub mod peers;
 #[cfg(feature = "azure-core")]
 pub mod sdk;
+#[cfg(feature = "otel")]
+pub mod spans;
 mod timeout;
 
 pub use timeout::{TEST_TIMEOUT, within_timeout};

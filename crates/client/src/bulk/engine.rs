@@ -22,6 +22,7 @@ use super::window::Window;
 use super::{Bulk, BulkOperation, BulkProgress, BulkReport, BulkResult};
 use crate::error::OperationFailure;
 use crate::long_call::Call;
+use crate::telemetry::in_current_context;
 use crate::{BatchOperationResult, ContainerClient, Error, Result};
 
 /// Operations that are taken in one go, between two looks at what has come back.
@@ -206,7 +207,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     fn launch(&mut self, range: PartitionKeyRangeId, batch: Vec<Pending>) {
         let (driver, call) = (Arc::clone(self.container.driver()), Arc::clone(&self.call));
         let link = self.link.clone();
-        self.flights.spawn(async move {
+        self.flights.spawn(in_current_context(async move {
             let body = batch_body(batch.iter().map(|it| &it.encoded));
             let is_repeatable = batch.iter().all(|it| it.encoded.is_idempotent);
             // A link of a container makes a path.
@@ -215,7 +216,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             let operation = if is_repeatable { operation.repeatable() } else { operation };
             let outcome = driver.execute_operation(&operation, &call.options()).await;
             Landed { range, batch, outcome: outcome.map_err(Arc::new) }
-        });
+        }));
     }
 
     /// Waits until something can be done. Breaks if the call is over before that.

@@ -16,6 +16,7 @@ use super::{ChangeFeedStart, ChangeFeedToken};
 use crate::long_call::Call;
 use crate::query::fetch::RawRows;
 use crate::query::targets::{Target, targets_of};
+use crate::telemetry::in_current_context;
 use crate::{ContainerClient, Error, ErrorKind, Result};
 
 /// How often in a row ranges are found gone without a page in between.
@@ -239,10 +240,10 @@ impl Run {
             lane.state = State::Asked;
             let (reader, target) = (Arc::clone(&self.reader), lane.target.clone());
             let (range, position) = (lane.range.clone(), lane.position.clone());
-            self.tasks.spawn(async move {
+            self.tasks.spawn(in_current_context(async move {
                 let page = reader.fetch(&target, &position).await;
                 (range, page)
-            });
+            }));
         }
     }
 

@@ -7,7 +7,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject;
 use sidereal_driver::options::CosmosClientOptions;
 use sidereal_driver::transport::Endpoint;
-use sidereal_driver::{CosmosDriver, CosmosDriverRuntime};
+use sidereal_driver::{CosmosDriver, CosmosDriverRuntime, CosmosDriverRuntimeBuilder};
 
 use super::CosmosClient;
 use super::cosmos_client::configuration;
@@ -37,6 +37,9 @@ pub struct CosmosClientBuilder {
     runtime: Option<Arc<CosmosDriverRuntime>>,
     roots: Vec<CertificateDer<'static>>,
     loopback_roots: Vec<CertificateDer<'static>>,
+    /// What the client's own runtime is told of telemetry.
+    #[cfg(feature = "otel")]
+    telemetry: Option<CosmosDriverRuntimeBuilder>,
 }
 
 impl CosmosClientBuilder {
@@ -48,6 +51,8 @@ impl CosmosClientBuilder {
             runtime: None,
             roots: Vec::new(),
             loopback_roots: Vec::new(),
+            #[cfg(feature = "otel")]
+            telemetry: None,
         }
     }
 
@@ -119,13 +124,52 @@ impl CosmosClientBuilder {
         Ok(self)
     }
 
+    /// Where metrics of operations and connections go, such as `&opentelemetry::global::meter_provider()`.
+    #[cfg(feature = "otel")]
+    pub fn meter_provider(mut self, provider: &dyn opentelemetry::metrics::MeterProvider) -> Self {
+        let telemetry = self.telemetry.unwrap_or_default();
+        self.telemetry = Some(telemetry.meter_provider(provider));
+        self
+    }
+
+    /// Where spans of operations go, such as `&opentelemetry::global::tracer_provider()`. A span's parent is the
+    /// OpenTelemetry context of the call, also of requests that are made by tasks for it.
+    #[cfg(feature = "otel")]
+    pub fn tracer_provider<P>(mut self, provider: &P) -> Self
+    where
+        P: opentelemetry::trace::TracerProvider,
+        P::Tracer: Send + Sync + 'static,
+        <P::Tracer as opentelemetry::trace::Tracer>::Span: Send + Sync + 'static,
+    {
+        let telemetry = self.telemetry.unwrap_or_default();
+        self.telemetry = Some(telemetry.tracer_provider(provider));
+        self
+    }
+
+    /// The builder of the client's own runtime; an error beside a runtime that is given.
+    fn own_runtime(&mut self) -> Result<CosmosDriverRuntimeBuilder> {
+        #[cfg(feature = "otel")]
+        let telemetry = self.telemetry.take();
+        #[cfg(not(feature = "otel"))]
+        let telemetry: Option<CosmosDriverRuntimeBuilder> = None;
+        match (&self.runtime, telemetry) {
+            (Some(_), Some(_)) => Err(Error::invalid(
+                "metrics and spans are the runtime's: give their providers to its builder \
+                 (`CosmosDriverRuntimeBuilder::meter_provider`, `tracer_provider`), or let the client have a runtime \
+                 of its own",
+            )),
+            (_, telemetry) => Ok(telemetry.unwrap_or_default()),
+        }
+    }
+
     /// Makes the client. Nothing is sent yet.
     ///
     /// # Errors
     ///
     /// The endpoint is none, a setting or a variable of the environment cannot work, there is no tokio
-    /// runtime, or a root is given beside a runtime, which has its own.
-    pub fn build(self) -> Result<CosmosClient> {
+    /// runtime, or a root or a provider of telemetry is given beside a runtime, which has its own.
+    pub fn build(mut self) -> Result<CosmosClient> {
+        let own = self.own_runtime()?;
         let endpoint: Endpoint = self.endpoint.parse().map_err(configuration)?;
         let has_roots = !self.roots.is_empty() || !self.loopback_roots.is_empty();
         let runtime = match self.runtime {
@@ -137,7 +181,7 @@ impl CosmosClientBuilder {
             }
             Some(runtime) => runtime,
             None => {
-                let mut builder = CosmosDriverRuntime::builder();
+                let mut builder = own;
                 for root in self.roots {
                     builder = builder.trust_root(root);
                 }

@@ -14,6 +14,7 @@ use super::fetch::FetchedPage;
 use super::lane::{self, CREATED_ANEW, LaneEvent, Shared, Start};
 use super::limits::MAX_GONE_IN_A_ROW;
 use super::targets::{Coverage, Target};
+use crate::telemetry::in_current_context;
 use crate::{Error, ErrorKind, Result};
 
 /// The first pause before a range that is still listed is asked again after it was reported gone; it doubles.
@@ -115,14 +116,14 @@ impl FanOut {
         if std::mem::replace(&mut lane.is_started, true) {
             return;
         }
-        self.tasks.spawn(lane::run(
+        self.tasks.spawn(in_current_context(lane::run(
             number,
             lane.target.clone(),
             lane.start.clone(),
             (Arc::clone(&self.budget), Arc::clone(&lane.share)),
             Arc::clone(&self.shared),
             self.sender.clone(),
-        ));
+        )));
     }
 
     /// The reader may be waiting for a lane from now on: it is read whatever others hold.

@@ -13,6 +13,7 @@ use super::plan::{Ask, Name, PAGE_ROWS, Scope, name_of, plan, positions};
 use crate::long_call::Call;
 use crate::query::Query;
 use crate::response::decode;
+use crate::telemetry::in_current_context;
 use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
 
 /// Requests under way at once.
@@ -130,7 +131,7 @@ impl Answers {
     fn ask_next(&mut self) {
         if let Some(ask) = self.rest.next() {
             let shared = Arc::clone(&self.shared);
-            self.tasks.spawn(async move {
+            self.tasks.spawn(in_current_context(async move {
                 let (container, metadata, call) = &*shared;
                 match ask {
                     Ask::Read(name) => read(container, call, name).await,
@@ -146,7 +147,7 @@ impl Answers {
                         rows_of(query.with_call(call.clone()), metadata).await
                     }
                 }
-            });
+            }));
         }
     }
 

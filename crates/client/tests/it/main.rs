@@ -10,3 +10,5 @@ mod documentation;
 mod options;
 mod query;
 mod read_many;
+#[cfg(feature = "otel")]
+mod telemetry;

@@ -6,7 +6,7 @@ use opentelemetry::KeyValue;
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{Addressing, CosmosStatus, OperationType, ResourceLink, ResourceType};
 
-use crate::{CosmosOperation, ErrorKind};
+use crate::{CosmosOperation, ErrorKind, OperationTarget};
 
 const SYSTEM: &str = "azure.cosmosdb";
 
@@ -58,7 +58,7 @@ fn names_in(link: &ResourceLink) -> (Option<&str>, Option<&str>) {
 }
 
 /// What the conventions call an operation: `read_item`, `query_items`.
-fn operation_name(operation: &CosmosOperation) -> Cow<'static, str> {
+pub(super) fn operation_name(operation: &CosmosOperation) -> Cow<'static, str> {
     use OperationType::{Batch, Create, Delete, Patch, Query, Read, ReadFeed, Replace, Upsert};
     use ResourceType::Document;
     let (does, kind) = (operation.operation_type(), operation.path().kind());
@@ -74,6 +74,9 @@ fn operation_name(operation: &CosmosOperation) -> Cow<'static, str> {
             "query_change_feed"
         }
         (ReadFeed, Document) => "read_all_items",
+        (Batch, _) if matches!(operation.target(), Some(OperationTarget::PartitionRange(_))) => {
+            "execute_bulk"
+        }
         (Batch, _) => "execute_batch",
         (OperationType::Execute, _) => "execute_stored_procedure",
         (Delete, ResourceType::PartitionKey) => "delete_all_items_by_partition_key",
@@ -161,6 +164,10 @@ mod tests {
             (feed(orders(), ResourceType::Document, OperationType::Create), "create_item"),
             (feed(orders(), ResourceType::Document, OperationType::Query), "query_items"),
             (feed(orders(), ResourceType::Document, OperationType::Batch), "execute_batch"),
+            (
+                CosmosOperation::execute_bulk(&orders(), 0.into(), Default::default()).unwrap(),
+                "execute_bulk",
+            ),
             (items(), "read_all_items"),
             (changes, "query_change_feed"),
             (

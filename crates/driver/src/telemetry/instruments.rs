@@ -1,12 +1,14 @@
 //! The instruments of a runtime, and what an operation that has ended adds to them.
 
-use opentelemetry::metrics::{Counter, Histogram, Meter};
+use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use opentelemetry::{InstrumentationScope, KeyValue};
 
+use super::ActiveInstance;
 use super::attributes::{of_operation, of_outcome};
 use super::shards::Transports;
 use crate::diagnostics::{DiagnosticsContext, ExecutionContext, RequestDiagnostics};
 use crate::runtime::Planes;
+use crate::transport::Endpoint;
 use crate::{CosmosOperation, CosmosResponse, Error};
 
 /// Seconds, as the conventions advise for operations of a database.
@@ -27,6 +29,7 @@ pub(crate) struct Metrics {
     failovers: Counter<u64>,
     hedges: Counter<u64>,
     probes: Counter<u64>,
+    instances: UpDownCounter<i64>,
     transports: Transports,
 }
 
@@ -82,8 +85,18 @@ impl Metrics {
                 "{attempt}",
                 "Attempts in a region that their partition had left.",
             ),
+            instances: meter
+                .i64_up_down_counter("azure.cosmosdb.client.active_instance.count")
+                .with_description("Drivers that are in use.")
+                .with_unit("{instance}")
+                .build(),
             transports,
         }
+    }
+
+    /// Counts a driver of an account for as long as the value lives.
+    pub(crate) fn count_instance(&self, account: &Endpoint) -> ActiveInstance {
+        ActiveInstance::new(&self.instances, account)
     }
 
     /// Counts the connections of these planes for as long as they live.

@@ -1,4 +1,4 @@
-//! Metrics of operations and connections, through the application's OpenTelemetry. Spans are `tracing`'s.
+//! Metrics of operations and connections, and spans of operations, through the application's OpenTelemetry.
 //!
 //! Instruments are made once for a runtime. An operation is measured when it ends, from its diagnostics, so
 //! nothing on the way of a request knows of metrics; connections are counted when somebody collects. No attribute
@@ -6,7 +6,11 @@
 //! databases, containers and regions.
 
 mod attributes;
+mod instances;
 mod instruments;
 mod shards;
+mod spans;
 
+pub(crate) use instances::ActiveInstance;
 pub(crate) use instruments::Metrics;
+pub(crate) use spans::Spans;

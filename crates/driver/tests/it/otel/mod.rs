@@ -1,6 +1,7 @@
-//! The metrics of a driver as an exporter sees them: an account in this process, on a paused clock.
+//! The metrics and spans of a driver as an exporter sees them: an account in this process, on a paused clock.
 
 mod exporter;
+mod spans;
 
 use std::sync::Arc;
 use std::time::Duration;
