@@ -37,7 +37,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         // A failure is the status of its span.
         let missing = orders.read_item("ada", "2", None).await;
         assert!(missing.is_err());
-        sidereal::Result::Ok(())
+        Ok::<_, sidereal::Error>(())
     };
     work.with_context(Context::new().with_span(checkout)).await?;
 

@@ -117,8 +117,10 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         self.source.has_ended() && self.flights.is_empty() && self.held == 0
     }
 
+    /// One operation is taken whatever the bound: a smaller one would never come to an end.
     fn has_room(&self) -> bool {
-        self.held_bytes < self.limits.held_bytes && self.held < MAX_HELD_OPERATIONS
+        self.held == 0
+            || self.held_bytes < self.limits.held_bytes && self.held < MAX_HELD_OPERATIONS
     }
 
     /// Takes what the source has ready. Says whether it may have more and there is room for it.

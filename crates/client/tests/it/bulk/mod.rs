@@ -115,6 +115,16 @@ async fn operations_are_taken_as_there_is_room_for_them() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_smallest_bounds_are_slow_and_come_to_an_end() {
+    let store = Partitioned::new(2).await;
+    let bulk = store.items.bulk().with_max_held_bytes(0);
+    let bulk = bulk.with_max_concurrency(0).with_max_concurrency_per_range(0);
+    let report = bulk.execute(upserts(5)).await.unwrap();
+    all_succeeded(&report, 5);
+    assert_eq!(report.requests(), 5);
+}
+
+#[tokio::test(start_paused = true)]
 async fn progress_is_told_after_each_request_and_ends_with_all() {
     let store = Partitioned::new(2).await;
     let told: Arc<Mutex<Vec<BulkProgress>>> = Arc::default();

@@ -7,10 +7,11 @@ use sidereal_testing::in_process::scripting::{answer, header, page};
 
 use super::Partitioned;
 
+/// What a read after a position is answered with.
+type Script = fn(Option<&str>) -> http::Response<bytes::Bytes>;
+
 /// The first item or error of a feed whose reads are answered by a script.
-async fn first(
-    script: fn(Option<&str>) -> http::Response<bytes::Bytes>,
-) -> sidereal::Result<Value> {
+async fn first(script: Script) -> sidereal::Result<Value> {
     let store = Partitioned::scripted(1, move |request| {
         header(request, "a-im").is_some().then(|| script(header(request, "if-none-match")))
     })
@@ -33,7 +34,7 @@ fn with_etag(mut response: http::Response<bytes::Bytes>) -> http::Response<bytes
 
 #[tokio::test(start_paused = true)]
 async fn pages_without_a_position_or_with_one_that_stays_end_the_feed() {
-    let scripts: [fn(Option<&str>) -> http::Response<bytes::Bytes>; 4] = [
+    let scripts: [Script; 4] = [
         |_| page(&[1], None),
         |_| answer(StatusCode::NOT_MODIFIED, "", None),
         // The same page for ever.
