@@ -99,8 +99,17 @@ impl Tender {
                         return Ok(self.release().await);
                     }
                 }
-                Err(NoPage::Gone(_)) if self.is_replaced().await => return Ok(Ended::Replaced),
-                Err(NoPage::Gone(error) | NoPage::Failed(error)) => {
+                Err(NoPage::Gone(error)) => {
+                    if self.is_replaced().await {
+                        return Ok(Ended::Replaced);
+                    }
+                    failures += 1;
+                    // A merge: what took the place of the range is asked at once.
+                    if failures > 1 {
+                        self.failed(failures, &error.to_string()).await?;
+                    }
+                }
+                Err(NoPage::Failed(error)) => {
                     failures += 1;
                     self.failed(failures, &error.to_string()).await?;
                 }

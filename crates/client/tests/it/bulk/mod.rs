@@ -190,3 +190,29 @@ async fn a_deadline_is_the_bulk_s_and_ends_it_with_a_result_for_all_that_was_tak
         assert_eq!(error.may_have_been_applied(), failure.index() < 300, "{error}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_bulk_that_is_cancelled_ends_with_a_result_for_all_that_was_taken() {
+    use sidereal::options::ClientMethodOptions;
+    let store = Partitioned::new(1).await;
+    store.ranges().await;
+    let rule = sidereal_emulator::FaultRule::new(sidereal_emulator::FaultEffect::DelayBefore {
+        wait: Duration::from_secs(1),
+    });
+    store.account.account().add_fault(rule).unwrap();
+    let token = sidereal::CancellationToken::new();
+    let method_options =
+        ClientMethodOptions { cancellation: Some(&token), ..ClientMethodOptions::default() };
+    let options = ItemOptions { method_options, ..ItemOptions::default() };
+    let bulk = store.items.bulk().with_options(options).with_max_concurrency(1);
+    let cancelled = async {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        token.cancel();
+    };
+    let (report, ()) = tokio::join!(bulk.execute(upserts(500)), cancelled);
+    let report = report.unwrap();
+    assert_eq!((report.results().len(), report.failures().count()), (500, 400));
+    for failure in report.failures() {
+        assert_eq!(failure.outcome().unwrap_err().kind(), ErrorKind::Cancelled);
+    }
+}

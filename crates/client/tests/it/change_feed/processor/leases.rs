@@ -89,7 +89,7 @@ async fn a_lease_that_somebody_deleted_is_made_again() {
 async fn a_split_gives_a_lease_to_each_child_and_a_merge_leaves_them() {
     let followed = Followed::new(1).await;
     write(&followed.store.items, 0..40, 1).await;
-    let _a = followed.start("a").await;
+    let worker = followed.start("a").await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     let [left, right] = followed.store.split("0");
     followed.store.split(&left);
@@ -104,6 +104,11 @@ async fn a_split_gives_a_lease_to_each_child_and_a_merge_leaves_them() {
     tokio::time::sleep(Duration::from_secs(10)).await;
     followed.log.check(40, 3);
     assert_eq!(followed.log.entries().len(), 120);
+    let progress = worker.progress();
+    assert!(
+        progress.iter().all(|it| it.last_error.is_none()),
+        "a merge is no failure: {progress:?}"
+    );
 }
 
 /// Answers to writes of leases are lost too: a worker must not take its own write for another's.
