@@ -221,6 +221,8 @@ impl Core {
                 kinds::MESSAGE if row.visible_at > now => {
                     self.dispatch.message_due(&row.instance_id, row.visible_at);
                 }
+                // One that this process wrote, of an instance that is ready: nothing new.
+                kinds::MESSAGE if self.dispatch.knows(&row.instance_id, &row.id) => {}
                 kinds::MESSAGE => {
                     turns.entry(row.instance_id).or_insert(row.enqueued_at);
                 }
@@ -356,6 +358,10 @@ impl Dispatch {
 
     fn filter(&self) -> SeenFilter {
         self.state().filter.clone()
+    }
+
+    fn knows(&self, instance: &str, message: &str) -> bool {
+        self.state().turns.knows(instance, message)
     }
 
     fn is_blocked(&self, instance: &str, now: i64) -> bool {

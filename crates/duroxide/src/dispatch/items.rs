@@ -105,6 +105,11 @@ impl ItemHints {
         }
         let known = self.orders.get(hint.id.as_str()).cloned();
         if let Some(order) = &known {
+            let there = self.ready.get(order);
+            // The same version without the whole says nothing new.
+            if hint.document.is_none() && there.is_some_and(|there| there.etag == hint.etag) {
+                return false;
+            }
             self.remove(order);
         } else if self.ready.len() >= MAX_HINTS {
             return false;
@@ -257,6 +262,31 @@ mod tests {
         assert!(hints.push(hint("a", 1), 3));
         hints.took("a", 1_000, 4);
         assert!(hints.push(hint("a", 1), 1_000));
+    }
+
+    #[test]
+    fn what_is_found_of_an_activity_does_not_replace_what_is_known_of_it() {
+        let mut hints = ItemHints::default();
+        let etag: Option<Etag> = Some("1".parse().unwrap());
+        let work_item = duroxide::providers::WorkItem::ActivityExecute {
+            instance: "i".to_owned(),
+            execution_id: 1,
+            id: 2,
+            name: "A".to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        let enqueued =
+            crate::work_items::Enqueued { now: 1, seq: 0, visible_at: 1, is_fenced: true };
+        let (document, _) = crate::work_items::worker_item("test", &work_item, enqueued).unwrap();
+        hints.push(ItemHint::of(&document, etag.clone()), 1);
+        let found = ItemHint { etag, ..hint(&document.id, 1) };
+        assert!(!hints.push(found, 2));
+        assert!(hints.first().unwrap().document.is_some());
+        let changed = ItemHint { etag: Some("2".parse().unwrap()), ..hint(&document.id, 1) };
+        assert!(!hints.push(changed, 3));
+        assert!(hints.first().unwrap().document.is_none(), "it has changed since");
     }
 
     #[test]

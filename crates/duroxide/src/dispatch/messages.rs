@@ -44,6 +44,12 @@ impl KnownMessages {
         }
     }
 
+    /// Whether a message is known.
+    pub(super) fn contains(&self, instance: &str, id: &str) -> bool {
+        let known = self.by_instance.get(instance);
+        known.is_some_and(|known| known.messages.iter().any(|message| message.document.id == id))
+    }
+
     /// The messages of an instance, if all are known.
     pub(super) fn take(&mut self, instance: &str) -> Option<Vec<ReadMessage>> {
         let known = self.by_instance.remove(instance)?;

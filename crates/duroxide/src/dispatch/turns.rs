@@ -76,6 +76,11 @@ impl TurnHints {
         !self.is_blocked(instance, now) && self.push(instance, None, enqueued_at, now)
     }
 
+    /// Whether a message is known of an instance that is ready.
+    pub(crate) fn knows(&self, instance: &str, id: &str) -> bool {
+        self.messages.contains(instance, id)
+    }
+
     /// Whether an instance is not to be tried now: another process has it, or this one.
     pub(crate) fn is_blocked(&self, instance: &str, now: i64) -> bool {
         let is_running =
