@@ -97,6 +97,11 @@ pub(crate) fn delivered(key: &str) -> String {
     format!("outbox:{key}")
 }
 
+/// Whether a document was created by a delivery, or is what is left of one.
+pub(crate) fn is_delivered(id: &str) -> bool {
+    id.starts_with("outbox:")
+}
+
 /// The document that remembers a delivery until it is made.
 pub(crate) fn intent(key: &str) -> String {
     format!("intent:{key}")

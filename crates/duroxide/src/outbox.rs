@@ -84,15 +84,8 @@ impl Core {
     /// Creates the message in the other instance's partition.
     async fn deliver(&self, intent: &IntentDocument, text: String) -> Result<(), Failure> {
         let target = &intent.target_instance_id;
-        let enqueued = Enqueued {
-            now: intent.created_at,
-            seq: intent.seq,
-            visible_at: intent.visible_at,
-            is_fenced: false,
-        };
         let item = serde_json::from_str(&text).ok();
-        let (mut message, parts) =
-            message(ids::delivered(&intent.idempotency_key), target, text, enqueued);
+        let (mut message, parts) = plan_delivery(intent, text);
         let create = Write::create(&message.id, &message);
         message.etag = self.create_with_parts(target, create, &parts).await?;
         self.message_is_there(message, item);
@@ -260,6 +253,18 @@ impl Core {
             tracing::debug!(id = noted.id, error = %failure.error(), "an attempt is not noted");
         }
     }
+}
+
+/// The message that a delivery creates: the same whenever, and by whomever, it is made.
+fn plan_delivery(intent: &IntentDocument, text: String) -> (MessageDocument, Vec<PartDocument>) {
+    let enqueued = Enqueued {
+        now: intent.created_at,
+        seq: intent.seq,
+        visible_at: intent.visible_at,
+        is_fenced: false,
+    };
+    let id = ids::delivered(&intent.idempotency_key);
+    message(id, &intent.target_instance_id, text, enqueued)
 }
 
 /// How often undelivered messages are looked for.

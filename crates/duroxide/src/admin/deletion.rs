@@ -2,10 +2,11 @@
 //! nothing can be committed to it; a deletion that was interrupted goes on where it ended.
 
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use super::deletion_plan::{Found, SweepPlan, Swept, marked, sweep};
 use crate::core::Core;
-use crate::documents::{InstanceDocument, kinds};
+use crate::documents::InstanceDocument;
 use crate::failure::{Cause, Failure};
 use crate::store::Scope;
 use crate::write::Write;
@@ -32,22 +33,18 @@ impl Core {
         for id in ids {
             let there = self.read_instance(id).await.map_err(|failure| failure.tell(ATOMIC, id))?;
             let Some(there) = there.filter(|there| !there.is_provisional) else { continue };
-            if !force && there.status == "Running" && !there.is_deleting {
-                let sentence = format!(
-                    "Instance {id} is still running. Use force=true to delete anyway, or cancel first."
-                );
-                return Err(ProviderError::permanent(ATOMIC, sentence));
-            }
+            let checked = marked(&there, force, there.updated_at);
+            checked.map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
             instances.push(there);
         }
         self.check_orphans(ids).await?;
-        let mut marked = Vec::new();
+        let mut all_marked = Vec::new();
         for instance in instances {
             let id = instance.instance_id.clone();
             match self.mark(instance, force).await {
-                Ok(there) => marked.extend(there),
+                Ok(there) => all_marked.extend(there),
                 Err(error) => {
-                    self.unmark(marked).await;
+                    self.unmark(all_marked).await;
                     return Err(error);
                 }
             }
@@ -55,11 +52,11 @@ impl Core {
         }
         // A child may have been started while its parents were marked.
         if let Err(error) = self.check_orphans(ids).await {
-            self.unmark(marked).await;
+            self.unmark(all_marked).await;
             return Err(error);
         }
         let mut result = DeleteInstanceResult::default();
-        for instance in &marked {
+        for instance in &all_marked {
             let swept = self.sweep(instance).await;
             swept
                 .map_err(|failure| failure.tell(ATOMIC, &instance.instance_id))?
@@ -95,15 +92,9 @@ impl Core {
             if instance.is_deleting {
                 return Ok(Some(instance));
             }
-            if !force && instance.status == "Running" {
-                let sentence = format!("Instance {id} is running again.");
-                return Err(ProviderError::permanent(ATOMIC, sentence));
-            }
-            let etag = instance.etag.clone();
-            instance.is_deleting = true;
-            (instance.lock_token, instance.locked_until) = (None, None);
-            instance.updated_at = self.store.now();
-            let write = Write::replace(&instance.id, &instance, etag);
+            instance = marked(&instance, force, self.store.now())
+                .map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
+            let write = Write::replace(&instance.id, &instance, instance.etag.clone());
             let failure = match self.store.write_once(&id, &[write]).await {
                 Ok(results) => {
                     instance.etag = results.first().and_then(|it| it.etag().cloned());
@@ -143,21 +134,11 @@ impl Core {
     /// Removes the documents of a marked instance, the instance itself last.
     async fn sweep(&self, instance: &InstanceDocument) -> Result<Swept, Failure> {
         let id = &instance.instance_id;
-        let rows: Vec<Value> = self.store.values(Scope::Partition(id), ALL, &[]).await?;
-        let (mut swept, mut writes) = (Swept::default(), Vec::new());
-        for row in rows {
-            let Some(document) = row["id"].as_str() else { continue };
-            // A message that came after the mark is for the instance that comes next.
-            let is_later = row["type"] == kinds::MESSAGE
-                && row["enqueuedAt"].as_i64().is_some_and(|at| at > instance.updated_at);
-            if is_later || row["type"] == kinds::INSTANCE {
-                continue;
-            }
-            swept.count(row["type"].as_str().unwrap_or_default());
-            writes.push(Write::delete(document, None));
-        }
+        let found: Vec<Found> = self.store.documents(Scope::Partition(id), ALL, &[]).await?;
+        let SweepPlan { writes, swept } = sweep(instance, &found);
         self.remove_all(id, writes).await?;
         self.remove_all(id, vec![Write::delete(&instance.id, None)]).await?;
+        self.replays.forget(id);
         Ok(swept)
     }
 
@@ -209,30 +190,5 @@ impl Core {
         let limit = filter.limit.map_or(DEFAULT_LIMIT, |limit| limit as usize);
         found.truncate(limit);
         Ok(found)
-    }
-}
-
-/// What a sweep removed.
-#[derive(Debug, Default)]
-struct Swept {
-    executions: u64,
-    events: u64,
-    messages: u64,
-}
-
-impl Swept {
-    fn count(&mut self, kind: &str) {
-        match kind {
-            kinds::EXECUTION => self.executions += 1,
-            kinds::HISTORY => self.events += 1,
-            kinds::MESSAGE | kinds::WORKER_ITEM => self.messages += 1,
-            _ => {}
-        }
-    }
-
-    fn add_to(&self, result: &mut DeleteInstanceResult) {
-        result.executions_deleted += self.executions;
-        result.events_deleted += self.events;
-        result.queue_messages_deleted += self.messages;
     }
 }

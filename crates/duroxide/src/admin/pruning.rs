@@ -44,18 +44,7 @@ impl Core {
         let id = json!(execution.execution_id);
         let rows: Vec<Value> =
             self.store.values(Scope::Partition(instance), EVENTS, &[("@execution", id)]).await?;
-        let (mut writes, mut events) = (Vec::new(), 0);
-        for row in rows {
-            let Some(id) = row["id"].as_str() else { continue };
-            let parts = row["eventData"]["parts"].as_u64().unwrap_or_default();
-            let part = |number| Write::delete(&ids::payload_part(id, number as usize), None);
-            writes.extend((0..parts).map(part));
-            writes.push(Write::delete(id, None));
-            events += u64::from(row["type"] == kinds::HISTORY);
-        }
-        let parts = execution.output.as_ref().map_or(0, Payload::parts);
-        let part = |number| Write::delete(&ids::payload_part(&execution.id, number), None);
-        writes.extend((0..parts).map(part));
+        let (writes, events) = plan_removal(execution, &rows);
         self.remove_all(instance, writes).await?;
         let document = Write::delete(&execution.id, None);
         self.remove_all(instance, vec![document]).await?;
@@ -77,6 +66,24 @@ impl Core {
         }
         Ok(result)
     }
+}
+
+/// The removal of an execution's events, with the parts of their payloads and of its output; and how many events
+/// there are. Its own document goes last, with what finds it again.
+fn plan_removal(execution: &ExecutionDocument, rows: &[Value]) -> (Vec<Write>, u64) {
+    let (mut writes, mut events) = (Vec::new(), 0);
+    for row in rows {
+        let Some(id) = row["id"].as_str() else { continue };
+        let parts = row["eventData"]["parts"].as_u64().unwrap_or_default();
+        let part = |number| Write::delete(&ids::payload_part(id, number as usize), None);
+        writes.extend((0..parts).map(part));
+        writes.push(Write::delete(id, None));
+        events += u64::from(row["type"] == kinds::HISTORY);
+    }
+    let parts = execution.output.as_ref().map_or(0, Payload::parts);
+    let part = |number| Write::delete(&ids::payload_part(&execution.id, number), None);
+    writes.extend((0..parts).map(part));
+    (writes, events)
 }
 
 /// The executions that may go: never the current one, never one that runs, and of the others those that every option
@@ -117,6 +124,20 @@ mod tests {
         ]
         .map(of)
         .to_vec()
+    }
+
+    #[test]
+    fn an_execution_goes_with_its_events_and_the_parts_of_their_payloads() {
+        let mut execution = ExecutionDocument::started("i", 1, 0);
+        execution.output = Some(Payload::Parts { parts: 1 });
+        let rows = [
+            json!({"id": "one", "type": "history", "eventData": "small"}),
+            json!({"id": "two", "type": "history", "eventData": {"parts": 2}}),
+        ];
+        let (writes, events) = plan_removal(&execution, &rows);
+        let ids: Vec<&str> = writes.iter().map(|write| write.id.as_str()).collect();
+        assert_eq!(ids, ["one", "two:part:0", "two:part:1", "two", "i:execution:1:part:0"]);
+        assert_eq!(events, 2);
     }
 
     #[test]

@@ -156,7 +156,11 @@ async fn a_deletion_survives_an_interruption_at_every_request() {
         whole(&world.provider().await, 1).await;
         world.interrupt(at, interruption, delete).await;
         world.provider().await.delete_instances_atomic(&ids, true).await.unwrap();
-        let query = world.container().query("SELECT c.id, c.type FROM c WHERE c.type != 'schema'");
+        // The tombstones of messages between the two stay: their senders could deliver them again.
+        let query = world.container().query(
+            "SELECT c.id, c.type FROM c WHERE c.type != 'schema' \
+             AND NOT (c.type = 'tombstone' AND STARTSWITH(c.id, 'outbox:'))",
+        );
         let left: Vec<Value> = query.items().collect().await.unwrap();
         assert_eq!(left, [Value::Null; 0], "{interruption:?} at request {at} of {requests}");
     }

@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use duroxide::providers::{Provider, ProviderError, WorkItem};
-use sidereal_duroxide::CosmosDBProvider;
+use duroxide::providers::{Provider, ProviderAdmin, ProviderError, WorkItem};
+use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_testing::in_process::Interruption;
 
 use super::{IN_PARTS, Points, every_point, points};
-use crate::turns::{Done, LOCK, ack, begin, enqueue, fetch, raised};
+use crate::turns::{Done, LOCK, ack, begin, enqueue, fetch, raised, start};
 use crate::world::World;
 
 /// The message to an instance; one of them is stored in parts.
@@ -90,4 +90,34 @@ async fn a_delivery_survives_an_interruption_at_every_request() {
 #[tokio::test(start_paused = true)]
 async fn a_large_delivery_survives_an_interruption_at_every_request() {
     println!("{} interruptions", interrupt_each(&["large"], points).await);
+}
+
+/// Its sender is gone before it could note that the message was delivered, and its target was deleted meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_was_delivered_does_not_bring_a_deleted_instance_back() {
+    let world = World::new();
+    let provider = world.settled().await;
+    enqueue(&provider, start("source")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    world.network.arm(2, Interruption::StopBefore);
+    let done = Done { messages: vec![start("target")], ..Done::first("source") };
+    tokio::select! {
+        () = async { ack(&provider, &token, done).await.unwrap(); std::future::pending().await } => {}
+        () = world.network.stopped() => {}
+    }
+    world.network.disarm();
+    drop(provider);
+    assert_eq!(world.count("outbox_intent").await, 1, "it was delivered, and is not forgotten");
+
+    let mut config = CosmosDBProviderConfig::with_client(world.client()).with_clock(world.clock());
+    // Nobody looks for what others left before the target is deleted.
+    config.reconciler_age_threshold = Duration::from_secs(60);
+    let next = CosmosDBProvider::new(config).await.unwrap();
+    let (item, token, _) = fetch(&next).await.unwrap();
+    assert_eq!(item.instance, "target");
+    ack(&next, &token, Done::first("target")).await.unwrap();
+    next.delete_instances_atomic(&["target".to_owned()], true).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    assert_eq!(world.count("outbox_intent").await, 0, "it was delivered once more");
+    assert!(fetch(&next).await.is_none(), "and nothing came of it");
 }

@@ -1,0 +1,150 @@
+//! What a deletion changes, as values. Pure: nothing here sends, waits or reads a clock.
+
+use duroxide::providers::DeleteInstanceResult;
+use serde::Deserialize;
+
+use crate::documents::{InstanceDocument, kinds};
+use crate::ids;
+use crate::write::Write;
+
+/// A document of an instance, as a deletion sees it.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Found {
+    pub(super) id: String,
+    #[serde(rename = "type")]
+    pub(super) kind: String,
+    #[serde(default)]
+    pub(super) enqueued_at: Option<i64>,
+}
+
+/// An instance marked for deletion: nobody sees it, and nobody holds its lock. A sentence if it may not be deleted.
+pub(super) fn marked(
+    instance: &InstanceDocument,
+    force: bool,
+    now: i64,
+) -> Result<InstanceDocument, String> {
+    if !force && instance.status == "Running" && !instance.is_deleting {
+        return Err(format!(
+            "Instance {} is still running. Use force=true to delete anyway, or cancel first.",
+            instance.instance_id
+        ));
+    }
+    let mut marked = instance.clone();
+    marked.is_deleting = true;
+    (marked.lock_token, marked.locked_until, marked.updated_at) = (None, None, now);
+    Ok(marked)
+}
+
+/// The removal of everything that a marked instance has left; the instance itself goes last.
+#[derive(Debug, Default)]
+pub(super) struct SweepPlan {
+    pub(super) writes: Vec<Write>,
+    pub(super) swept: Swept,
+}
+
+/// Plans the removal of a marked instance's documents.
+pub(super) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
+    let mut plan = SweepPlan::default();
+    for document in found {
+        // A message that came after the mark is for the instance that comes next.
+        let is_later = document.kind == kinds::MESSAGE
+            && document.enqueued_at.is_some_and(|at| at > instance.updated_at);
+        if is_later || document.kind == kinds::INSTANCE {
+            continue;
+        }
+        let is_delivered = ids::is_delivered(&document.id);
+        plan.swept.count(&document.kind);
+        match document.kind.as_str() {
+            // Its sender may deliver it once more: the tombstone says that it was, also to the instance that comes
+            // next, which has nothing to do with it.
+            kinds::TOMBSTONE if is_delivered => {}
+            kinds::MESSAGE if is_delivered => {
+                plan.writes.push(Write::bury(&instance.instance_id, &document.id));
+            }
+            _ => plan.writes.push(Write::delete(&document.id, None)),
+        }
+    }
+    plan
+}
+
+/// What a sweep removed.
+#[derive(Debug, Default)]
+pub(super) struct Swept {
+    executions: u64,
+    events: u64,
+    messages: u64,
+}
+
+impl Swept {
+    fn count(&mut self, kind: &str) {
+        match kind {
+            kinds::EXECUTION => self.executions += 1,
+            kinds::HISTORY => self.events += 1,
+            kinds::MESSAGE | kinds::WORKER_ITEM => self.messages += 1,
+            _ => {}
+        }
+    }
+
+    pub(super) fn add_to(&self, result: &mut DeleteInstanceResult) {
+        result.executions_deleted += self.executions;
+        result.events_deleted += self.events;
+        result.queue_messages_deleted += self.messages;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::Change;
+
+    fn instance(status: &str) -> InstanceDocument {
+        let new = InstanceDocument::provisional("i", "x".to_owned(), 0);
+        InstanceDocument { status: status.to_owned(), lock_token: Some("t".to_owned()), ..new }
+    }
+
+    fn found(id: &str, kind: &str, enqueued_at: i64) -> Found {
+        Found { id: id.to_owned(), kind: kind.to_owned(), enqueued_at: Some(enqueued_at) }
+    }
+
+    #[test]
+    fn an_instance_that_runs_is_deleted_by_force_alone() {
+        assert!(marked(&instance("Running"), false, 1).is_err());
+        let forced = marked(&instance("Running"), true, 7).unwrap();
+        assert!(forced.is_deleting && forced.lock_token.is_none());
+        assert_eq!(forced.updated_at, 7);
+        assert!(marked(&instance("Completed"), false, 1).is_ok());
+    }
+
+    #[test]
+    fn everything_goes_but_the_instance_and_what_came_after_the_mark() {
+        let marked = marked(&instance("Completed"), false, 10).unwrap();
+        let documents = [
+            found("i:instance", kinds::INSTANCE, 0),
+            found("h", kinds::HISTORY, 0),
+            found("e", kinds::EXECUTION, 0),
+            found("w", kinds::WORKER_ITEM, 5),
+            found("before", kinds::MESSAGE, 10),
+            found("after", kinds::MESSAGE, 11),
+        ];
+        let plan = sweep(&marked, &documents);
+        let ids: Vec<&str> = plan.writes.iter().map(|write| write.id.as_str()).collect();
+        assert_eq!(ids, ["h", "e", "w", "before"]);
+        let mut result = DeleteInstanceResult::default();
+        plan.swept.add_to(&mut result);
+        let counted =
+            (result.executions_deleted, result.events_deleted, result.queue_messages_deleted);
+        assert_eq!(counted, (1, 1, 2));
+    }
+
+    #[test]
+    fn what_another_instance_sent_stays_sent() {
+        let marked = marked(&instance("Completed"), false, 10).unwrap();
+        let (waiting, consumed) = (ids::delivered("k:1"), ids::delivered("k:2"));
+        let documents = [found(&waiting, kinds::MESSAGE, 1), found(&consumed, kinds::TOMBSTONE, 1)];
+        let plan = sweep(&marked, &documents);
+        assert_eq!(plan.writes.len(), 1);
+        assert_eq!(plan.writes[0].id, waiting);
+        assert!(matches!(plan.writes[0].change, Change::Upsert(_)), "a tombstone takes its place");
+    }
+}
