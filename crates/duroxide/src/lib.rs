@@ -24,6 +24,8 @@ mod infrastructure;
 mod leases;
 mod lock_token;
 mod meter;
+#[cfg(test)]
+mod model;
 mod outbox;
 mod provider;
 mod reads;

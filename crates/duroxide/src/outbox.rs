@@ -256,7 +256,10 @@ impl Core {
 }
 
 /// The message that a delivery creates: the same whenever, and by whomever, it is made.
-fn plan_delivery(intent: &IntentDocument, text: String) -> (MessageDocument, Vec<PartDocument>) {
+pub(crate) fn plan_delivery(
+    intent: &IntentDocument,
+    text: String,
+) -> (MessageDocument, Vec<PartDocument>) {
     let enqueued = Enqueued {
         now: intent.created_at,
         seq: intent.seq,

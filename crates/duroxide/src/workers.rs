@@ -557,7 +557,7 @@ fn candidates(with_sessions: bool, tags: &TagFilter, slots: Slots) -> (String, V
 }
 
 /// The lock of an activity as it is to be.
-fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Write {
+pub(crate) fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Write {
     let change = Change::Lock {
         token: item.lock_token.clone(),
         until: item.locked_until,
@@ -569,7 +569,7 @@ fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Writ
 }
 
 /// Removes a finished activity. What could be created a second time leaves a tombstone.
-fn removed(item: &WorkerDocument) -> Write {
+pub(crate) fn removed(item: &WorkerDocument) -> Write {
     match item.is_fenced {
         true => Write::delete(&item.id, item.etag.clone()),
         false => {

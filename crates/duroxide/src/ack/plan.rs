@@ -417,3 +417,205 @@ fn status_of(turn: &Turn<'_>, instance: &mut InstanceDocument) {
         instance.custom_status_version += 1;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::write::Change;
+
+    fn instance() -> InstanceDocument {
+        let new = InstanceDocument::provisional("i", "x".to_owned(), 0);
+        InstanceDocument { lock_token: Some("t".to_owned()), locked_until: Some(9), ..new }
+    }
+
+    fn activity(id: u64) -> WorkItem {
+        WorkItem::ActivityExecute {
+            instance: "i".to_owned(),
+            execution_id: 1,
+            id,
+            name: "A".to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        }
+    }
+
+    fn event(id: u64, data: String) -> Event {
+        let kind = EventKind::ExternalEvent { name: "go".to_owned(), data };
+        Event::with_event_id(id, "i", 1, None, kind)
+    }
+
+    /// Plans a turn with some parts of it.
+    fn planned(
+        instance: &InstanceDocument,
+        change: impl for<'a> FnOnce(&mut Turn<'a>, &'a Parts),
+        parts: &Parts,
+    ) -> Result<AckPlan, ProviderError> {
+        let mut turn = Turn {
+            token: "t",
+            instance,
+            messages: &[],
+            key_values: &[],
+            execution: None,
+            execution_id: 1,
+            history: &[],
+            worker_items: &[],
+            orchestrator_items: &[],
+            metadata: &parts.metadata,
+            cancelled: &[],
+            handed: &[],
+            now: 5,
+            first_seq: 40,
+        };
+        change(&mut turn, parts);
+        plan(&turn)
+    }
+
+    #[derive(Default)]
+    struct Parts {
+        history: Vec<Event>,
+        worker_items: Vec<WorkItem>,
+        orchestrator_items: Vec<WorkItem>,
+        cancelled: Vec<ScheduledActivityIdentifier>,
+        handed: Vec<Option<HandOff>>,
+        metadata: ExecutionMetadata,
+    }
+
+    fn ids(writes: &[Write]) -> Vec<&str> {
+        writes.iter().map(|write| write.id.as_str()).collect()
+    }
+
+    #[test]
+    fn a_turn_is_committed_by_one_batch_that_releases_the_lock() {
+        let parts = Parts {
+            history: vec![event(1, String::new())],
+            worker_items: vec![activity(2)],
+            ..Parts::default()
+        };
+        let plan = planned(
+            &instance(),
+            |turn, parts| {
+                (turn.history, turn.worker_items) = (&parts.history, &parts.worker_items);
+            },
+            &parts,
+        )
+        .unwrap();
+        assert!(plan.staged.is_empty());
+        assert_eq!(ids(&plan.commit), ["i:history:1:1", "i:worker:1:2", "i:execution:1"]);
+        assert_eq!((plan.instance.turn, &plan.instance.lock_token), (1, &None));
+        assert_eq!(plan.instance.recent_acks, ["t"]);
+        assert_eq!(plan.workers[0].as_ref().unwrap().seq, 40);
+    }
+
+    #[test]
+    fn an_activity_that_a_worker_waits_for_is_created_locked_unless_the_turn_is_staged() {
+        let handed = Some(HandOff { token: "w".to_owned(), locked_until: 99 });
+        let mut parts =
+            Parts { worker_items: vec![activity(2)], handed: vec![handed], ..Parts::default() };
+        let plan = planned(
+            &instance(),
+            |turn, parts| {
+                (turn.worker_items, turn.handed) = (&parts.worker_items, &parts.handed);
+            },
+            &parts,
+        )
+        .unwrap();
+        let worker = plan.workers[0].as_ref().unwrap();
+        assert_eq!((worker.lock_token.as_deref(), worker.attempt_count), (Some("w"), 1));
+        parts.history = (1..200).map(|id| event(id, String::new())).collect();
+        let plan = planned(
+            &instance(),
+            |turn, parts| {
+                (turn.worker_items, turn.handed) = (&parts.worker_items, &parts.handed);
+                turn.history = &parts.history;
+            },
+            &parts,
+        )
+        .unwrap();
+        assert!(!plan.staged.is_empty());
+        assert_eq!(plan.workers[0].as_ref().unwrap().lock_token, None);
+    }
+
+    #[test]
+    fn an_activity_that_is_cancelled_leaves_a_tombstone_and_one_that_never_was_is_not_written() {
+        let cancel = |activity_id| ScheduledActivityIdentifier {
+            instance: "i".to_owned(),
+            execution_id: 1,
+            activity_id,
+        };
+        let parts = Parts {
+            worker_items: vec![activity(2)],
+            cancelled: vec![cancel(2), cancel(7)],
+            ..Parts::default()
+        };
+        let plan = planned(
+            &instance(),
+            |turn, parts| {
+                (turn.worker_items, turn.cancelled) = (&parts.worker_items, &parts.cancelled);
+            },
+            &parts,
+        )
+        .unwrap();
+        assert_eq!(ids(&plan.commit[..2]), ["i:worker:1:2", "i:worker:1:7"]);
+        assert!(plan.commit[..2].iter().all(|write| matches!(write.change, Change::Upsert(_))));
+        assert_eq!(plan.workers, [None]);
+    }
+
+    #[test]
+    fn a_turn_that_does_not_fit_is_staged_and_the_commit_makes_it_count() {
+        let parts = Parts {
+            history: (1..=3).map(|id| event(id, "x".repeat(900_000))).collect(),
+            ..Parts::default()
+        };
+        let plan =
+            planned(&instance(), |turn, parts| turn.history = &parts.history, &parts).unwrap();
+        assert_eq!(plan.staged.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1, 1]);
+        let staged = |write: &Write| match &write.change {
+            Change::Create(document) => document.contains("\"stagedTurn\":1"),
+            _ => false,
+        };
+        assert!(plan.staged.concat().iter().all(staged));
+        assert_eq!(ids(&plan.commit), ["i:execution:1"]);
+    }
+
+    #[test]
+    fn messages_to_others_are_remembered_and_those_to_itself_committed() {
+        let raised = |instance: &str| WorkItem::ExternalRaised {
+            instance: instance.to_owned(),
+            name: "go".to_owned(),
+            data: String::new(),
+        };
+        let parts =
+            Parts { orchestrator_items: vec![raised("i"), raised("other")], ..Parts::default() };
+        let plan = planned(
+            &instance(),
+            |turn, parts| {
+                turn.orchestrator_items = &parts.orchestrator_items;
+            },
+            &parts,
+        )
+        .unwrap();
+        assert_eq!(plan.own_messages, [5]);
+        assert_eq!(plan.intents.len(), 1);
+        let intent = &plan.intents[0].0;
+        assert_eq!(
+            (intent.target_instance_id.as_str(), intent.status.as_str()),
+            ("other", "pending")
+        );
+        assert_eq!(intent.idempotency_key, "i:x:1:1", "incarnation, turn and position");
+    }
+
+    #[test]
+    fn an_event_without_an_id_and_an_activity_of_another_instance_are_refused() {
+        let parts = Parts { history: vec![event(0, String::new())], ..Parts::default() };
+        assert!(planned(&instance(), |turn, parts| turn.history = &parts.history, &parts).is_err());
+        let mut foreign = activity(2);
+        if let WorkItem::ActivityExecute { instance, .. } = &mut foreign {
+            *instance = "other".to_owned();
+        }
+        let parts = Parts { worker_items: vec![foreign], ..Parts::default() };
+        let refused =
+            planned(&instance(), |turn, parts| turn.worker_items = &parts.worker_items, &parts);
+        assert!(!refused.unwrap_err().is_retryable());
+    }
+}

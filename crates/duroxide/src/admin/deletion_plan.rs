@@ -10,16 +10,16 @@ use crate::write::Write;
 /// A document of an instance, as a deletion sees it.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Found {
-    pub(super) id: String,
+pub(crate) struct Found {
+    pub(crate) id: String,
     #[serde(rename = "type")]
-    pub(super) kind: String,
+    pub(crate) kind: String,
     #[serde(default)]
-    pub(super) enqueued_at: Option<i64>,
+    pub(crate) enqueued_at: Option<i64>,
 }
 
 /// An instance marked for deletion: nobody sees it, and nobody holds its lock. A sentence if it may not be deleted.
-pub(super) fn marked(
+pub(crate) fn marked(
     instance: &InstanceDocument,
     force: bool,
     now: i64,
@@ -38,13 +38,13 @@ pub(super) fn marked(
 
 /// The removal of everything that a marked instance has left; the instance itself goes last.
 #[derive(Debug, Default)]
-pub(super) struct SweepPlan {
-    pub(super) writes: Vec<Write>,
-    pub(super) swept: Swept,
+pub(crate) struct SweepPlan {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) swept: Swept,
 }
 
 /// Plans the removal of a marked instance's documents.
-pub(super) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
+pub(crate) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
     let mut plan = SweepPlan::default();
     for document in found {
         // A message that came after the mark is for the instance that comes next.
@@ -70,7 +70,7 @@ pub(super) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
 
 /// What a sweep removed.
 #[derive(Debug, Default)]
-pub(super) struct Swept {
+pub(crate) struct Swept {
     executions: u64,
     events: u64,
     messages: u64,
@@ -86,7 +86,7 @@ impl Swept {
         }
     }
 
-    pub(super) fn add_to(&self, result: &mut DeleteInstanceResult) {
+    pub(crate) fn add_to(&self, result: &mut DeleteInstanceResult) {
         result.executions_deleted += self.executions;
         result.events_deleted += self.events;
         result.queue_messages_deleted += self.messages;

@@ -1,7 +1,7 @@
 //! What administrators ask for: lists, metrics, deletion, pruning.
 
 mod deletion;
-mod deletion_plan;
+pub(crate) mod deletion_plan;
 mod inspection;
 mod outbox_metrics;
 mod pruning;

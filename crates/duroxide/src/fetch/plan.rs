@@ -173,3 +173,138 @@ fn lock(
     let attempts = messages.iter().map(tried).max().unwrap_or(1);
     LockPlan { writes, instance, messages, attempts, has_more: false }
 }
+
+#[cfg(test)]
+mod tests {
+    use duroxide::providers::SemverRange;
+    use semver::Version;
+
+    use super::*;
+    use crate::work_items::{Enqueued, message};
+
+    fn read(id: &str, item: WorkItem, enqueued_at: i64) -> ReadMessage {
+        let enqueued = Enqueued { now: enqueued_at, seq: 0, visible_at: 0, is_fenced: false };
+        let text = serde_json::to_string(&item).unwrap();
+        let (document, _) = message(id.to_owned(), "i", text, enqueued);
+        ReadMessage { document, item }
+    }
+
+    fn raised(id: &str, enqueued_at: i64) -> ReadMessage {
+        let (instance, name) = ("i".to_owned(), "go".to_owned());
+        read(id, WorkItem::ExternalRaised { instance, name, data: String::new() }, enqueued_at)
+    }
+
+    fn start(enqueued_at: i64) -> ReadMessage {
+        let item = WorkItem::StartOrchestration {
+            instance: "i".to_owned(),
+            orchestration: "Test".to_owned(),
+            input: String::new(),
+            version: None,
+            parent_instance: None,
+            parent_id: None,
+            parent_execution_id: None,
+            execution_id: 1,
+        };
+        read("start", item, enqueued_at)
+    }
+
+    fn instance() -> InstanceDocument {
+        let new = InstanceDocument::provisional("i", "x".to_owned(), 0);
+        InstanceDocument { is_provisional: false, turn: 1, ..new }
+    }
+
+    fn planned(
+        instance: Option<InstanceDocument>,
+        messages: Vec<ReadMessage>,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> FetchPlan {
+        let terms =
+            FetchTerms { now: 100, locked_until: 200, token: "t", incarnation: "y", filter };
+        plan(InstanceView { instance, messages }, terms)
+    }
+
+    #[test]
+    fn an_instance_that_is_locked_or_being_deleted_is_left_alone() {
+        let locked = InstanceDocument {
+            lock_token: Some("another".to_owned()),
+            locked_until: Some(150),
+            ..instance()
+        };
+        let skipped = planned(Some(locked.clone()), vec![raised("m", 1)], None);
+        assert!(matches!(skipped, FetchPlan::Skip(Some(150))));
+        let expired = InstanceDocument { locked_until: Some(100), ..locked };
+        assert!(matches!(planned(Some(expired), vec![raised("m", 1)], None), FetchPlan::Lock(_)));
+        let deleting = InstanceDocument { is_deleting: true, ..instance() };
+        assert!(matches!(planned(Some(deleting), vec![raised("m", 1)], None), FetchPlan::Skip(_)));
+        assert!(matches!(planned(Some(instance()), vec![], None), FetchPlan::Skip(None)));
+    }
+
+    #[test]
+    fn a_version_that_the_dispatcher_cannot_replay_is_left_to_others() {
+        let pinned = PinnedVersion { major: 9, minor: 0, patch: 0 };
+        let pinned = InstanceDocument { pinned_duroxide_version: Some(pinned), ..instance() };
+        let range = SemverRange::new(Version::new(0, 0, 0), Version::new(1, 0, 0));
+        let filter = DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] };
+        let skipped = planned(Some(pinned.clone()), vec![raised("m", 1)], Some(&filter));
+        assert!(matches!(skipped, FetchPlan::Skip(Some(_))));
+        assert!(matches!(planned(Some(pinned), vec![raised("m", 1)], None), FetchPlan::Lock(_)));
+        assert!(matches!(
+            planned(Some(instance()), vec![raised("m", 1)], Some(&filter)),
+            FetchPlan::Lock(_)
+        ));
+    }
+
+    #[test]
+    fn a_turn_locks_its_instance_and_its_messages_in_order() {
+        let FetchPlan::Lock(lock) =
+            planned(Some(instance()), vec![raised("later", 2), raised("first", 1)], None)
+        else {
+            panic!("it can be locked");
+        };
+        let ids: Vec<&str> = lock.writes.iter().map(|write| write.id.as_str()).collect();
+        assert_eq!(ids, ["i:instance", "first", "later"]);
+        assert!(matches!(lock.writes[0].change, Change::Replace { .. }));
+        assert_eq!(lock.instance.lock_token.as_deref(), Some("t"));
+        assert_eq!((lock.attempts, lock.has_more), (1, false));
+    }
+
+    #[test]
+    fn an_instance_begins_with_its_start_however_many_messages_came_before() {
+        let crowd = (0..150).map(|number| raised(&format!("m{number:03}"), number));
+        let FetchPlan::Lock(lock) = planned(None, crowd.chain([start(999)]).collect(), None) else {
+            panic!("it can be locked");
+        };
+        assert!(matches!(lock.writes[0].change, Change::Create(_)), "the instance is new");
+        assert_eq!((lock.messages.len(), lock.has_more), (MAX_MESSAGES, true));
+        assert!(lock.messages.iter().any(|message| is_start(&message.item)));
+    }
+
+    #[test]
+    fn what_was_sent_to_nobody_waits_unless_it_is_a_queue_s() {
+        assert!(matches!(planned(None, vec![raised("m", 1)], None), FetchPlan::Skip(None)));
+        let queued = WorkItem::QueueMessage {
+            instance: "i".to_owned(),
+            name: "q".to_owned(),
+            data: String::new(),
+        };
+        let FetchPlan::Drop(writes) = planned(None, vec![read("q", queued, 1)], None) else {
+            panic!("nobody will ever handle it");
+        };
+        assert_eq!(writes.len(), 1);
+    }
+
+    #[test]
+    fn what_an_earlier_turn_left_is_removed_first_and_what_it_staged_does_not_count() {
+        let cleanup =
+            vec![Cleanup::Delete { id: "d".to_owned() }, Cleanup::Bury { id: "b".to_owned() }];
+        let left = InstanceDocument { cleanup, ..instance() };
+        let FetchPlan::CleanUp(writes) = planned(Some(left), vec![raised("m", 1)], None) else {
+            panic!("there is something to remove");
+        };
+        assert!(matches!(writes[0].change, Change::Delete { .. }));
+        assert!(matches!(writes[1].change, Change::Upsert(_)));
+        let mut staged = raised("m", 1);
+        staged.document.staged_turn = Some(2);
+        assert!(matches!(planned(Some(instance()), vec![staged], None), FetchPlan::Skip(None)));
+    }
+}

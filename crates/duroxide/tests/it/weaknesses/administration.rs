@@ -10,6 +10,7 @@ use duroxide::{Event, EventKind};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_emulator::Emulator;
 use sidereal_testing::in_process::Interruption;
+use sidereal_testing::in_process::scripting::{header, refusal};
 
 use crate::turns::{
     Done, ack, activity, anew, begin, enqueue, fetch, fetch_activity, raised, start,
@@ -184,4 +185,25 @@ async fn an_account_whose_certificate_nobody_vouches_for_is_not_talked_to() {
     let refused = CosmosDBProvider::new(config).await.unwrap_err();
     let account = emulator.account().counters();
     assert!(account.is_empty(), "nothing was asked of it: {refused}");
+}
+
+/// Refused for good by the service: what the message is, and why, can be read by whoever administers the container.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_can_never_be_delivered_is_told_and_stays() {
+    let world = World::scripted(|request| {
+        let key = header(request, "x-ms-documentdb-partitionkey")?;
+        key.contains("target").then(|| refusal(413, 0))
+    });
+    let provider = world.settled().await;
+    enqueue(&provider, start("source")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let done = Done { messages: vec![raised("target", "1")], ..Done::first("source") };
+    ack(&provider, &token, done).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    let metrics = provider.outbox_metrics().await.unwrap();
+    assert_eq!((metrics.pending, metrics.undeliverable), (0, 1));
+    let message = &metrics.examples[0];
+    assert_eq!((message.source.as_str(), message.target.as_str()), ("source", "target"));
+    assert_eq!(message.attempt_count, 1, "it is not tried again");
+    assert!(message.last_error.as_ref().unwrap().contains("413"), "{message:?}");
 }
