@@ -5,6 +5,9 @@
 //! The stress harness of duroxide drives its own runtime: orchestrations that fan out to five activities, twenty at a
 //! time. The last column is the most that is possible: what a worker must wait for, if nothing else took time. A second
 //! table has the same with 10 ms added to every request, as a region's round trip does.
+//!
+//! With `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY` the harness runs against that account instead, in a database for each row,
+//! which is removed afterwards.
 
 #![allow(clippy::unwrap_used, reason = "a benchmark fails by panicking")]
 
@@ -25,7 +28,7 @@ use duroxide::providers::Provider;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
-use sidereal::CosmosClient;
+use sidereal::{CosmosClient, CosmosCredential};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_emulator::{Emulator, FaultEffect, FaultRule};
 
@@ -35,27 +38,42 @@ use crate::observed::Observed;
 const SLEEP_OF_10_MS: f64 = 11.0;
 const ACTIVITIES: usize = 5;
 
-/// An account within the process, whose requests take a while longer.
+/// An account within the process, whose requests may take a while longer, or one that the environment names.
 struct Embedded {
     delay: Duration,
     dispatchers: u32,
-    emulator: Emulator,
+    emulator: Option<Emulator>,
+    client: CosmosClient,
+    database: String,
 }
 
 impl Embedded {
     async fn start(delay: Duration, dispatchers: usize) -> Self {
+        let dispatchers = u32::try_from(dispatchers).unwrap();
+        let database = format!("stress-{}", uuid::Uuid::new_v4().simple());
+        if let Some(client) = given_account() {
+            return Self { delay, dispatchers, emulator: None, client, database };
+        }
         let emulator = Emulator::builder().start().await.unwrap();
         if !delay.is_zero() {
             let rule = FaultRule::new(FaultEffect::DelayBefore { wait: delay });
             emulator.account().add_fault(rule).unwrap();
         }
-        Self { delay, dispatchers: u32::try_from(dispatchers).unwrap(), emulator }
+        let key = emulator.key().clone();
+        let client = CosmosClient::new(emulator.http_endpoint(), key, None).unwrap();
+        Self { delay, dispatchers, emulator: Some(emulator), client, database }
+    }
+
+    /// Removes what the harness has stored.
+    async fn end(self) {
+        if self.emulator.is_none() {
+            self.client.database(&self.database).delete(None).await.unwrap();
+        }
     }
 
     async fn provider(&self) -> Arc<CosmosDBProvider> {
-        let key = self.emulator.key().clone();
-        let client = CosmosClient::new(self.emulator.http_endpoint(), key, None).unwrap();
-        let mut config = CosmosDBProviderConfig::with_client(client);
+        let config = CosmosDBProviderConfig::with_client(self.client.clone());
+        let mut config = config.with_database(&self.database);
         (config.orch_concurrency, config.worker_concurrency) = (self.dispatchers, self.dispatchers);
         Arc::new(CosmosDBProvider::new(config).await.unwrap())
     }
@@ -69,6 +87,13 @@ impl Embedded {
         let per_activity = activity + REQUESTS * request;
         f64::from(self.dispatchers) * 1_000.0 / (ACTIVITIES as f64 * per_activity)
     }
+}
+
+/// The account that the environment names.
+fn given_account() -> Option<CosmosClient> {
+    let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
+    let (endpoint, key) = (variable("COSMOSDB_ENDPOINT")?, variable("COSMOSDB_KEY")?);
+    Some(CosmosClient::new(&endpoint, CosmosCredential::key(&key).unwrap(), None).unwrap())
 }
 
 #[async_trait]
@@ -122,6 +147,7 @@ async fn throughput(delay: Duration, seconds: u64) {
         let target =
             if delay.is_zero() { target } else { Some((0.7 * ceiling * 10.0).round() / 10.0) };
         print(&name, &result, ceiling, target);
+        embedded.end().await;
     }
 }
 
@@ -131,6 +157,7 @@ async fn large_payloads(seconds: u64) {
     config.base.duration_secs = seconds;
     let result = run_large_payload_test_with_config(&embedded, config).await.unwrap();
     print("1/1, large payloads", &result, f64::INFINITY, None);
+    embedded.end().await;
 }
 
 /// From the start call to the commit of the last turn of an orchestration with one activity.
@@ -169,14 +196,19 @@ async fn latency(delay: Duration) {
     );
     runtime.shutdown(Some(1_000)).await;
     provider.shutdown().await;
+    embedded.end().await;
 }
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
     let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
-    println!("an account within the process");
+    let is_given = given_account().is_some();
+    println!("{}", if is_given { "the given account" } else { "an account within the process" });
     throughput(Duration::ZERO, seconds).await;
     large_payloads(seconds).await;
+    if is_given {
+        return latency(Duration::ZERO).await;
+    }
     println!("\n10 ms more for every request; the target is 70 % of the ceiling");
     throughput(Duration::from_millis(10), seconds).await;
     println!();

@@ -50,6 +50,8 @@ impl Account {
         config.database.clone_from(&self.database);
         config.feed_interval_min = LONGEST_FEED_INTERVAL / 5;
         config.feed_interval_max = LONGEST_FEED_INTERVAL;
+        // Nothing rests on a hint.
+        config.hints = std::env::var_os("SIDEREAL_DROP_HINTS").is_none();
         config
     }
 }
