@@ -70,7 +70,7 @@ impl Version {
     }
 }
 
-/// Replays of the instances that were worked on last, as many as fit.
+/// An LRU cache of replays, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct ReplayCache {
     limit_bytes: usize,

@@ -34,7 +34,8 @@ struct Shared {
     skew: Mutex<Option<Skew>>,
 }
 
-/// By how much the service's clock is ahead of the machine's: at least and at most, in milliseconds.
+/// The offset of the service's clock from the machine's, as an interval in milliseconds: the intersection of those
+/// that single responses allow (as Marzullo's algorithm does for NTP).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Skew {
     least: i64,
@@ -107,10 +108,11 @@ impl ProviderClock {
         }
     }
 
-    /// A pause that is a little shorter by chance, so that processes do not ask all at once.
+    /// A pause with jitter subtracted, so that processes do not poll in step.
     pub(crate) fn jittered(&self, pause: Duration) -> Duration {
-        let chance = u32::from(self.clock.new_id().as_bytes()[15]);
-        pause - pause * chance / (255 * 20)
+        // Up to a twentieth of the pause, by a random byte.
+        let jitter = u32::from(self.clock.new_id().as_bytes()[15]);
+        pause - pause * jitter / (255 * 20)
     }
 
     /// The first of as many numbers as this process enqueues.

@@ -65,8 +65,7 @@ impl Core {
     ) -> Result<Option<FetchedItem>, Failure> {
         let end = tokio::time::Instant::now() + poll_timeout;
         loop {
-            let taken_sessions = &HashSet::new();
-            let wanted = Wanted { tags, sessions: session.is_some(), taken_sessions };
+            let wanted = Wanted { tags, sessions: session.is_some() };
             match self.dispatch.next_item(wanted, millis(lock_timeout)) {
                 Ok(hint) => {
                     if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
@@ -125,9 +124,9 @@ impl Core {
             self.dispatch.item_enqueued(hint, now.saturating_add(TAKEN_SESSION_MS), now);
             return Ok(None);
         }
-        let item = match (hint.document, hint.etag) {
-            (Some(document), _) => *document,
-            (None, _) => match self.read_item(&hint.instance, &hint.id).await? {
+        let item = match hint.document {
+            Some(document) => *document,
+            None => match self.read_item(&hint.instance, &hint.id).await? {
                 Some(item) if !item.is_locked(self.store.now()) => item,
                 _ => return Ok(None),
             },

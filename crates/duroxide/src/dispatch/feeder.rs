@@ -42,6 +42,10 @@ const PAGE: u32 = 100;
 /// cost a request each.
 const TRIED_UNSEEN: usize = 3;
 
+/// If nobody has waited for so long, the runtime has ended or is busy with long work: polling stops, and the slots are
+/// left to other processes, until somebody waits again.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+
 /// Slots of other processes are looked at as well at least so often: one of them may be gone.
 const EVERYWHERE: Duration = Duration::from_secs(10);
 
@@ -88,15 +92,30 @@ struct Demand {
     workers: usize,
 }
 
+impl Demand {
+    fn is_some(self) -> bool {
+        self.dispatchers + self.workers > 0
+    }
+}
+
 impl Core {
     /// Asks for work until the provider is shut down: nothing before somebody waits for it.
     pub(crate) async fn feed(self: Arc<Self>, settings: FeederSettings) {
         let mut pace = Pace::new(settings.pace);
         let (mut last_look, mut pause) = (None, Duration::ZERO);
         let mut last_everywhere: Option<Instant> = None;
+        let mut last_demand = Instant::now();
         loop {
             self.dispatch.fire_timers(self.store.now());
             let now = Instant::now();
+            if self.dispatch.demand().is_some() {
+                last_demand = now;
+            } else if self.dispatch.is_active() && now >= last_demand + IDLE_TIMEOUT {
+                self.dispatch.deactivate();
+                last_look = None;
+                self.leases.release_process().await;
+                continue;
+            }
             let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
             if due.is_some_and(|due| due <= now) {
                 let is_everywhere = last_everywhere.is_none_or(|last| now >= last + EVERYWHERE);
@@ -191,13 +210,12 @@ impl Core {
         while let Some(page) = pages.next().await {
             let page = self.store.counted_page(page)?;
             look.requests += page.requests();
+            // A page may be short of its rows without being the last.
+            let is_last = matches!(page.continuation(), Ok(None));
             let rows = page.into_items().into_iter().filter_map(|row| self.store.readable(row));
             self.take_rows(rows.collect(), &mut seen, look).await?;
-            let is_satisfied =
-                look.turns >= demand.dispatchers.max(1) && look.items >= demand.workers.max(1);
-            if asked.is_first || is_satisfied {
-                // Whether there is another page is not known before it is asked for.
-                return Ok(seen.len() < PAGE as usize);
+            if asked.is_first || is_last || asked.is_met(look, demand) {
+                return Ok(is_last);
             }
         }
         Ok(true)
@@ -276,6 +294,12 @@ struct Asked {
 }
 
 impl Asked {
+    /// Whether as much was found as is waited for, of the kinds that were asked for.
+    fn is_met(self, look: &Look, demand: Demand) -> bool {
+        (self.messages.is_none() || look.turns >= demand.dispatchers)
+            && (self.activities.is_none() || look.items >= demand.workers)
+    }
+
     fn query(self) -> (String, Vec<(&'static str, Value)>) {
         let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
         if let Some(slots) = self.messages {
@@ -339,12 +363,14 @@ impl Dispatch {
             return None;
         }
         let Some(last) = last else { return Some(now) };
-        let demand = self.demand();
-        if demand.dispatchers + demand.workers > 0 {
-            return Some(last + pause);
-        }
+        // Before the waiters are counted, or a wakeup is lost: whoever parks after the count, under the same mutex, sees
+        // the flag. Relaxed: the mutex orders the two.
         self.wants_waiter.store(true, Ordering::Relaxed);
-        Some(last + longest)
+        if !self.demand().is_some() {
+            return Some(last + longest);
+        }
+        self.wants_waiter.store(false, Ordering::Relaxed);
+        Some(last + pause)
     }
 
     fn demand(&self) -> Demand {
@@ -408,5 +434,50 @@ impl Dispatch {
                 state.items.iter().take(state.parked.workers.len()).cloned().collect();
             ready.iter().for_each(|hint| state.parked.wake_worker(hint));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_question_is_met_by_what_it_asked_for_alone() {
+        let both =
+            Asked { messages: Some(ALL_SLOTS), activities: Some(ALL_SLOTS), is_first: false };
+        let turns = Asked { activities: None, ..both };
+        let items = Asked { messages: None, ..both };
+        let demand = Demand { dispatchers: 2, workers: 2 };
+        let look = Look { turns: 2, items: 0, requests: 1 };
+        assert!(turns.is_met(&look, demand), "a backlog is not read on for activities");
+        assert!(!items.is_met(&look, demand) && !both.is_met(&look, demand));
+        assert!(both.is_met(&Look { items: 2, ..look }, demand));
+    }
+
+    #[test]
+    fn nobody_is_asked_for_before_somebody_waits_and_not_in_haste_while_all_are_busy() {
+        let dispatch = Arc::new(Dispatch::new(true));
+        let (now, pause, longest) =
+            (Instant::now(), Duration::from_millis(50), Duration::from_secs(1));
+        assert_eq!(dispatch.next_look(now, None, pause, longest), None);
+        let parked = dispatch.next_turn(0).unwrap_err();
+        assert_eq!(dispatch.next_look(now, None, pause, longest), Some(now));
+        assert_eq!(dispatch.next_look(now, Some(now), pause, longest), Some(now + pause));
+        drop(parked);
+        assert_eq!(dispatch.next_look(now, Some(now), pause, longest), Some(now + longest));
+        assert!(dispatch.wants_waiter.load(Ordering::Relaxed), "the next waiter wakes the feeder");
+    }
+
+    #[test]
+    fn a_feeder_that_stops_is_started_by_the_next_waiter_and_not_stopped_under_one() {
+        let dispatch = Arc::new(Dispatch::new(true));
+        let parked = dispatch.next_turn(0).unwrap_err();
+        dispatch.deactivate();
+        assert!(dispatch.is_active(), "somebody waits");
+        drop(parked);
+        dispatch.deactivate();
+        assert!(!dispatch.is_active() && !dispatch.seen().dispatchers);
+        let _parked = dispatch.next_turn(0).unwrap_err();
+        assert!(dispatch.is_active() && dispatch.seen().dispatchers);
     }
 }

@@ -25,32 +25,32 @@ pub(crate) struct Handed {
     pub(crate) document: WorkerDocument,
 }
 
-/// Those who wait, the one that waits longest first.
+/// The waiters, FIFO.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    pub(super) dispatchers: Vec<Arc<DispatcherPlace>>,
-    pub(super) workers: Vec<Arc<WorkerPlace>>,
+    pub(super) dispatchers: Vec<Arc<DispatcherWaiter>>,
+    pub(super) workers: Vec<Arc<WorkerWaiter>>,
 }
 
-/// Where a dispatcher waits for a turn.
+/// A dispatcher that is parked until a turn is ready.
 #[derive(Debug, Default)]
-pub(super) struct DispatcherPlace {
+pub(super) struct DispatcherWaiter {
     pub(super) woken: Notify,
 }
 
-/// Where a worker waits for an activity.
+/// A worker that is parked until an activity is ready.
 #[derive(Debug)]
-pub(super) struct WorkerPlace {
+pub(super) struct WorkerWaiter {
     tags: TagFilter,
     sessions: bool,
     lock_timeout_ms: i64,
     is_woken: AtomicBool,
-    state: Mutex<PlaceState>,
+    state: Mutex<WaiterState>,
     pub(super) woken: Notify,
 }
 
 #[derive(Debug)]
-enum PlaceState {
+enum WaiterState {
     Waiting,
     Handed(Box<Handed>),
     /// The worker has gone.
@@ -58,6 +58,10 @@ enum PlaceState {
 }
 
 impl Parked {
+    pub(super) fn is_empty(&self) -> bool {
+        self.dispatchers.is_empty() && self.workers.is_empty()
+    }
+
     /// Wakes a dispatcher. It waits no more: the next turn is another's.
     pub(super) fn wake_dispatcher(&mut self) {
         if !self.dispatchers.is_empty() {
@@ -67,30 +71,30 @@ impl Parked {
 
     /// Wakes a worker that takes an activity, and was not woken for another.
     pub(super) fn wake_worker(&self, hint: &ItemHint) {
-        let takes = |place: &&Arc<WorkerPlace>| {
-            place.tags.matches(hint.tag.as_deref())
-                && (place.sessions || hint.session.is_none())
+        let takes = |waiter: &&Arc<WorkerWaiter>| {
+            waiter.tags.matches(hint.tag.as_deref())
+                && (waiter.sessions || hint.session.is_none())
                 // Relaxed: changed under the lock of the list.
-                && !place.is_woken.load(Ordering::Relaxed)
+                && !waiter.is_woken.load(Ordering::Relaxed)
         };
-        if let Some(place) = self.workers.iter().find(takes) {
-            place.is_woken.store(true, Ordering::Relaxed);
-            place.woken.notify_one();
+        if let Some(waiter) = self.workers.iter().find(takes) {
+            waiter.is_woken.store(true, Ordering::Relaxed);
+            waiter.woken.notify_one();
         }
     }
 
     /// Takes out a worker for an activity that is about to be scheduled.
     pub(super) fn reserve(&mut self, tag: Option<&str>) -> Option<Reservation> {
-        let takes = |place: &Arc<WorkerPlace>| {
-            place.tags.matches(tag) && !place.is_woken.load(Ordering::Relaxed)
+        let takes = |waiter: &Arc<WorkerWaiter>| {
+            waiter.tags.matches(tag) && !waiter.is_woken.load(Ordering::Relaxed)
         };
-        let place = self.workers.remove(self.workers.iter().position(takes)?);
-        Some(Reservation(place))
+        let waiter = self.workers.remove(self.workers.iter().position(takes)?);
+        Some(Reservation(waiter))
     }
 
     /// Lets a worker wait on whose activity was not committed. Says whether it still does.
     pub(super) fn unreserve(&mut self, reservation: Reservation) -> bool {
-        let is_waiting = matches!(*reservation.0.state(), PlaceState::Waiting);
+        let is_waiting = matches!(*reservation.0.state(), WaiterState::Waiting);
         if is_waiting {
             self.workers.insert(0, reservation.0);
         }
@@ -100,7 +104,7 @@ impl Parked {
 
 /// A worker that an activity will be handed to, if the turn that schedules it is committed.
 #[derive(Debug)]
-pub(crate) struct Reservation(Arc<WorkerPlace>);
+pub(crate) struct Reservation(Arc<WorkerWaiter>);
 
 impl Reservation {
     /// For how long the worker locks activities.
@@ -112,37 +116,37 @@ impl Reservation {
     pub(crate) fn hand(self, handed: Box<Handed>) -> Result<(), Box<Handed>> {
         let mut state = self.0.state();
         match *state {
-            PlaceState::Waiting => {
-                *state = PlaceState::Handed(handed);
+            WaiterState::Waiting => {
+                *state = WaiterState::Handed(handed);
                 self.0.woken.notify_one();
                 Ok(())
             }
-            PlaceState::Handed(_) | PlaceState::Left => Err(handed),
+            WaiterState::Handed(_) | WaiterState::Left => Err(handed),
         }
     }
 }
 
-impl WorkerPlace {
+impl WorkerWaiter {
     pub(super) fn new(tags: &TagFilter, sessions: bool, lock_timeout_ms: i64) -> Arc<Self> {
         Arc::new(Self {
             tags: tags.clone(),
             sessions,
             lock_timeout_ms,
             is_woken: AtomicBool::new(false),
-            state: Mutex::new(PlaceState::Waiting),
+            state: Mutex::new(WaiterState::Waiting),
             woken: Notify::new(),
         })
     }
 
-    fn state(&self) -> MutexGuard<'_, PlaceState> {
+    fn state(&self) -> MutexGuard<'_, WaiterState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What was handed over. From now on nothing is.
     pub(super) fn leave(&self) -> Option<Box<Handed>> {
-        match std::mem::replace(&mut *self.state(), PlaceState::Left) {
-            PlaceState::Handed(handed) => Some(handed),
-            PlaceState::Waiting | PlaceState::Left => None,
+        match std::mem::replace(&mut *self.state(), WaiterState::Left) {
+            WaiterState::Handed(handed) => Some(handed),
+            WaiterState::Waiting | WaiterState::Left => None,
         }
     }
 }
@@ -170,29 +174,29 @@ mod tests {
     #[test]
     fn a_worker_gets_what_it_was_reserved_for() {
         let mut parked = Parked::default();
-        let place = WorkerPlace::new(&TagFilter::DefaultOnly, false, 30_000);
-        parked.workers.push(Arc::clone(&place));
+        let waiter = WorkerWaiter::new(&TagFilter::DefaultOnly, false, 30_000);
+        parked.workers.push(Arc::clone(&waiter));
         assert!(parked.reserve(Some("gpu")).is_none(), "it takes no tags");
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.reserve(None).is_none(), "it is spoken for");
         assert!(reservation.hand(handed()).is_ok());
-        assert!(place.leave().is_some());
+        assert!(waiter.leave().is_some());
     }
 
     #[test]
     fn what_is_handed_to_a_worker_that_has_gone_comes_back() {
         let mut parked = Parked::default();
-        let place = WorkerPlace::new(&TagFilter::Any, false, 30_000);
-        parked.workers.push(Arc::clone(&place));
+        let waiter = WorkerWaiter::new(&TagFilter::Any, false, 30_000);
+        parked.workers.push(Arc::clone(&waiter));
         let reservation = parked.reserve(None).unwrap();
-        assert!(place.leave().is_none());
+        assert!(waiter.leave().is_none());
         assert_eq!(reservation.hand(handed()).unwrap_err().token, "t");
     }
 
     #[test]
     fn a_reservation_that_came_to_nothing_lets_the_worker_wait_on() {
         let mut parked = Parked::default();
-        parked.workers.push(WorkerPlace::new(&TagFilter::Any, false, 30_000));
+        parked.workers.push(WorkerWaiter::new(&TagFilter::Any, false, 30_000));
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.unreserve(reservation));
         let reservation = parked.reserve(None).unwrap();

@@ -1,6 +1,6 @@
 //! Activities that this process knows to wait, without asking.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use duroxide::providers::TagFilter;
@@ -68,17 +68,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) tags: &'a TagFilter,
     /// Whether it takes activities of sessions.
     pub(crate) sessions: bool,
-    /// Sessions that other workers have.
-    pub(crate) taken_sessions: &'a HashSet<String>,
 }
 
 impl Wanted<'_> {
     fn takes(&self, hint: &ItemHint) -> bool {
-        let has_session = match &hint.session {
-            None => true,
-            Some(session) => self.sessions && !self.taken_sessions.contains(session),
-        };
-        has_session && self.tags.matches(hint.tag.as_deref())
+        (self.sessions || hint.session.is_none()) && self.tags.matches(hint.tag.as_deref())
     }
 }
 
@@ -230,8 +224,7 @@ mod tests {
     }
 
     fn pop(hints: &mut ItemHints, tags: &TagFilter, sessions: bool) -> Option<String> {
-        let taken_sessions = &HashSet::from(["taken".to_owned()]);
-        hints.pop(Wanted { tags, sessions, taken_sessions }).map(|hint| hint.id)
+        hints.pop(Wanted { tags, sessions }).map(|hint| hint.id)
     }
 
     #[test]
@@ -239,7 +232,6 @@ mod tests {
         let mut hints = ItemHints::default();
         let gpu = TagFilter::tags(["gpu"]);
         hints.push(ItemHint { tag: Some("gpu".to_owned()), ..hint("tagged", 1) }, 1);
-        hints.push(ItemHint { session: Some("taken".to_owned()), ..hint("another's", 2) }, 2);
         hints.push(ItemHint { session: Some("s".to_owned()), ..hint("session's", 3) }, 3);
         hints.push(hint("second", 5), 5);
         hints.push(hint("first", 4), 5);

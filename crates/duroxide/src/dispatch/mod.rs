@@ -23,7 +23,7 @@ pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
 use crate::fetch::ReadMessage;
-use hand_off::{DispatcherPlace, Parked, WorkerPlace};
+use hand_off::{DispatcherWaiter, Parked, WorkerWaiter};
 use items::ItemHints;
 use turns::TurnHints;
 
@@ -132,21 +132,21 @@ impl Dispatch {
         }
     }
 
-    /// An instance for a dispatcher to lock; if there is none, a place to wait for one.
+    /// An instance for a dispatcher to lock; if there is none, a waiter for one.
     pub(crate) fn next_turn(self: &Arc<Self>, now: i64) -> Result<Claim, ParkedDispatcher> {
         let mut state = self.state();
         if let Some((instance, messages)) = state.turns.pop(now) {
             return Ok(Claim { dispatch: Arc::clone(self), instance, messages, is_locked: false });
         }
         state.seen.dispatchers = true;
-        let place = Arc::<DispatcherPlace>::default();
-        state.parked.dispatchers.push(Arc::clone(&place));
+        let waiter = Arc::<DispatcherWaiter>::default();
+        state.parked.dispatchers.push(Arc::clone(&waiter));
         drop(state);
         self.activate();
-        Err(ParkedDispatcher { dispatch: Arc::clone(self), place })
+        Err(ParkedDispatcher { dispatch: Arc::clone(self), waiter })
     }
 
-    /// An activity for a worker to lock; if there is none, a place to wait for one.
+    /// An activity for a worker to lock; if there is none, a waiter for one.
     pub(crate) fn next_item(
         self: &Arc<Self>,
         wanted: Wanted<'_>,
@@ -158,11 +158,11 @@ impl Dispatch {
         }
         state.seen.workers = true;
         state.seen.untagged |= wanted.tags.matches(None);
-        let place = WorkerPlace::new(wanted.tags, wanted.sessions, lock_timeout_ms);
-        state.parked.workers.push(Arc::clone(&place));
+        let waiter = WorkerWaiter::new(wanted.tags, wanted.sessions, lock_timeout_ms);
+        state.parked.workers.push(Arc::clone(&waiter));
         drop(state);
         self.activate();
-        Err(ParkedWorker { dispatch: Arc::clone(self), place })
+        Err(ParkedWorker { dispatch: Arc::clone(self), waiter })
     }
 
     /// Reserves a waiting worker for an activity that is about to be scheduled.
@@ -231,8 +231,24 @@ impl Dispatch {
         self.is_active.load(Ordering::Relaxed)
     }
 
+    /// Has nothing asked any more, until somebody waits.
+    fn deactivate(&self) {
+        // Relaxed: whoever parks next sets it, and notifies.
+        self.is_active.store(false, Ordering::Relaxed);
+        let mut state = self.state();
+        // Somebody may have parked between the last count and the store.
+        match state.parked.is_empty() {
+            true => state.seen = SeenWaiting::default(),
+            false => {
+                drop(state);
+                self.activate();
+            }
+        }
+    }
+
     /// Has the container asked, since somebody waits for what other processes enqueue.
     fn activate(&self) {
+        // Relaxed: the flags are read under no other data; the waiter itself is published by the mutex.
         let was_active = self.is_active.swap(true, Ordering::Relaxed);
         if self.wants_waiter.swap(false, Ordering::Relaxed) || !was_active {
             self.feeder.notify_one();
@@ -263,13 +279,13 @@ fn is_same(
 #[derive(Debug)]
 pub(crate) struct ParkedDispatcher {
     dispatch: Arc<Dispatch>,
-    place: Arc<DispatcherPlace>,
+    waiter: Arc<DispatcherWaiter>,
 }
 
 impl ParkedDispatcher {
     /// Waits until a turn may be ready.
     pub(crate) async fn wait(&self) {
-        self.place.woken.notified().await;
+        self.waiter.woken.notified().await;
     }
 }
 
@@ -277,8 +293,9 @@ impl Drop for ParkedDispatcher {
     fn drop(&mut self) {
         let mut state = self.dispatch.state();
         let before = state.parked.dispatchers.len();
-        state.parked.dispatchers.retain(|place| !Arc::ptr_eq(place, &self.place));
-        // It was woken. If it does not look any more, another has to.
+        state.parked.dispatchers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        // It was woken (a woken waiter is taken off the list). If it was cancelled since, the wakeup is passed on, or it
+        // would be lost.
         if state.parked.dispatchers.len() == before && state.turns.has_ready() {
             state.parked.wake_dispatcher();
         }
@@ -289,21 +306,21 @@ impl Drop for ParkedDispatcher {
 #[derive(Debug)]
 pub(crate) struct ParkedWorker {
     dispatch: Arc<Dispatch>,
-    place: Arc<WorkerPlace>,
+    waiter: Arc<WorkerWaiter>,
 }
 
 impl ParkedWorker {
     /// Waits until an activity was handed over, or may be ready.
     pub(crate) async fn wait(&self) {
-        self.place.woken.notified().await;
+        self.waiter.woken.notified().await;
     }
 
     /// What was handed over. The worker waits no more.
     pub(crate) fn leave(&self) -> Option<Box<Handed>> {
         let mut state = self.dispatch.state();
-        state.parked.workers.retain(|place| !Arc::ptr_eq(place, &self.place));
-        let handed = self.place.leave();
-        // It may have been woken for an activity that it does not look for any more.
+        state.parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        let handed = self.waiter.leave();
+        // It may have been woken and then cancelled: the wakeup is passed on, or it would be lost.
         if handed.is_none()
             && let Some(hint) = state.items.first()
         {

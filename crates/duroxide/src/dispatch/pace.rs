@@ -17,8 +17,7 @@ const PER_REQUEST: Duration = Duration::from_millis(550);
 /// However many requests a look takes.
 const LONGEST_OF_ALL: Duration = Duration::from_secs(5);
 
-/// The pauses between looks: short while there is something to be found, twice as long after each look that found
-/// nothing.
+/// The polling interval: exponential back-off while nothing is found, reset by a look that found something.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
     settings: PaceSettings,

@@ -133,9 +133,25 @@ impl Core {
             return Ok(None);
         }
         let view = InstanceView { instance: known, messages };
-        let (token, incarnation) =
-            (self.new_token(instance).to_string(), self.store.clock().new_id());
-        let now = self.store.now();
+        let (planned, token) = self.plan_turn(instance, view, lock_timeout, filter);
+        match planned {
+            FetchPlan::Lock(plan) => self.lock(*plan, token, lock_timeout).await,
+            FetchPlan::Skip(_) | FetchPlan::CleanUp(_) | FetchPlan::Drop(_) => Ok(None),
+        }
+    }
+
+    /// Plans the next turn of an instance as of now, with a token of its own.
+    fn plan_turn(
+        &self,
+        instance: &str,
+        view: InstanceView,
+        lock_timeout: Duration,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> (FetchPlan, String) {
+        let (clock, now) = (self.store.clock(), self.store.now());
+        let nonce = clock.new_id();
+        let token = LockToken { instance: instance.to_owned(), worker_item: None, nonce };
+        let (token, incarnation) = (token.to_string(), clock.new_id());
         let terms = FetchTerms {
             now,
             locked_until: now.saturating_add(millis(lock_timeout)),
@@ -143,10 +159,7 @@ impl Core {
             incarnation: &incarnation,
             filter,
         };
-        match plan(view, terms) {
-            FetchPlan::Lock(plan) => self.lock(*plan, token, lock_timeout).await,
-            FetchPlan::Skip(_) | FetchPlan::CleanUp(_) | FetchPlan::Drop(_) => Ok(None),
-        }
+        (plan(view, terms), token)
     }
 
     /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives
@@ -236,20 +249,11 @@ impl Core {
         for _ in 0..2 {
             let view = self.view(instance).await?;
             let cleaned = view.instance.clone();
-            let (now, token) = (self.store.now(), self.new_token(instance));
-            let incarnation = self.store.clock().new_id();
-            let text = token.to_string();
-            let terms = FetchTerms {
-                now,
-                locked_until: now.saturating_add(millis(lock_timeout)),
-                token: &text,
-                incarnation: &incarnation,
-                filter,
-            };
-            match plan(view, terms) {
+            let (planned, token) = self.plan_turn(instance, view, lock_timeout, filter);
+            match planned {
                 FetchPlan::Skip(until) => {
                     if let Some(until) = until {
-                        self.dispatch.turn_blocked(instance, until, now);
+                        self.dispatch.turn_blocked(instance, until, self.store.now());
                     }
                     return Ok(None);
                 }
@@ -266,15 +270,10 @@ impl Core {
                     self.remove_all(instance, writes).await?;
                     self.forget_cleanup(cleaned).await?;
                 }
-                FetchPlan::Lock(plan) => return self.lock(*plan, text, lock_timeout).await,
+                FetchPlan::Lock(plan) => return self.lock(*plan, token, lock_timeout).await,
             }
         }
         Ok(None)
-    }
-
-    fn new_token(&self, instance: &str) -> LockToken {
-        let nonce = self.store.clock().new_id();
-        LockToken { instance: instance.to_owned(), worker_item: None, nonce }
     }
 
     /// Reads an instance and its messages that are due.

@@ -1,4 +1,4 @@
-//! Which processes there are, and which slots are whose. Pure: the time comes in.
+//! Group membership by heartbeats: which processes there are, and which slots are whose. Pure: the time comes in.
 
 use std::collections::BTreeMap;
 

@@ -168,3 +168,21 @@ async fn a_start_from_another_process_is_found_within_the_feeder_s_interval() {
         assert!(p99 <= most, "{waited:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_process_whose_runtime_has_ended_asks_for_nothing_until_another_begins() {
+    let world = world(1);
+    let provider = provider(&world, true).await;
+    let loops = Loops::start(&provider, 2);
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    loops.kill().await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    counted(&world);
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let minute = counted(&world);
+    assert!(minute.requests <= 2.0, "{minute}: the reconciler's scans alone");
+    let another = self::provider(&world, true).await;
+    let mut loops = Loops::start(&provider, 2);
+    enqueue(&another, start("i", 1, None)).await;
+    loops.completed("i").await;
+}
