@@ -52,7 +52,7 @@ impl Replay {
 
 /// The state that a replay belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Version {
+pub(crate) struct Version {
     incarnation: String,
     turn: u64,
     revision: u64,
@@ -60,13 +60,19 @@ struct Version {
 }
 
 impl Version {
-    fn of(instance: &InstanceDocument) -> Self {
+    pub(crate) fn of(instance: &InstanceDocument) -> Self {
         Self {
             incarnation: instance.incarnation.clone(),
             turn: instance.turn,
             revision: instance.revision,
             execution: instance.current_execution_id,
         }
+    }
+
+    /// Whether it is the same instance, then or later.
+    fn is_at_least(&self, other: &Self) -> bool {
+        self.incarnation == other.incarnation
+            && (self.turn, self.revision) >= (other.turn, other.revision)
     }
 }
 
@@ -114,6 +120,19 @@ impl ReplayCache {
         let (replay, used) = (entry.replay.clone(), entry.used);
         entries.touch(&instance.instance_id, used);
         Some(replay)
+    }
+
+    /// The history of an instance's current execution, as it was when the instance was seen, or later.
+    pub(crate) fn history_since(&self, instance: &str, seen: &Version) -> Option<Arc<Vec<Event>>> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.by_instance.get(instance)?;
+        entry.version.is_at_least(seen).then(|| Arc::clone(&entry.replay.history))
+    }
+
+    /// Whether anything is known of an instance.
+    pub(crate) fn contains(&self, instance: &str) -> bool {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.by_instance.contains_key(instance)
     }
 
     /// Keeps the replay of an instance as it is, in the place of an earlier one.
@@ -205,6 +224,22 @@ mod tests {
         assert!(cache.get(&continued).is_none());
         cache.forget("i");
         assert!(cache.get(&instance("i", 1)).is_none());
+    }
+
+    #[test]
+    fn a_history_counts_for_those_who_saw_the_instance_then_or_before() {
+        let cache = ReplayCache::new(1 << 20);
+        cache.put(&instance("i", 2), replay(10));
+        assert!(cache.contains("i") && !cache.contains("j"));
+        let since = |seen: &InstanceDocument| {
+            cache.history_since("i", &Version::of(seen)).map(|history| history.len())
+        };
+        assert_eq!(since(&instance("i", 1)), Some(1));
+        assert_eq!(since(&instance("i", 2)), Some(1));
+        assert_eq!(since(&instance("i", 3)), None);
+        assert_eq!(since(&InstanceDocument { revision: 1, ..instance("i", 2) }), None);
+        let recreated = InstanceDocument { incarnation: "y".to_owned(), ..instance("i", 1) };
+        assert_eq!(since(&recreated), None);
     }
 
     #[test]

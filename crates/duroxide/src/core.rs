@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 use crate::cache::ReplayCache;
 use crate::dispatch::Dispatch;
 use crate::held::{HeldItems, HeldTurns};
+use crate::last_fetch::LastFetches;
 use crate::leases::LeaseProvider;
 use crate::outbox::Undelivered;
 use crate::region::RequestTerms;
@@ -23,6 +24,8 @@ pub(crate) struct Core {
     pub(crate) store: Store,
     pub(crate) turns: HeldTurns,
     pub(crate) items: HeldItems,
+    /// What workers of this process fetched last.
+    pub(crate) fetches: LastFetches,
     /// What is ready within this process, and who waits for it.
     pub(crate) dispatch: Arc<Dispatch>,
     /// Which slots the process and its dispatchers look after.

@@ -71,6 +71,17 @@ impl Core {
         Ok(Ok((events, bytes)))
     }
 
+    /// The history of the current execution. A worker that has just fetched an activity of the instance gets it as of the
+    /// fetch, without a request: the runtime reads it then for the name of the orchestration.
+    pub(crate) async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
+        if let Some(seen) = self.fetches.take_seen(instance)
+            && let Some(history) = self.replays.history_since(instance, &seen)
+        {
+            return Ok(history.as_ref().clone());
+        }
+        self.read_execution("read", instance, None).await
+    }
+
     /// The history of an execution; empty if there is none.
     pub(crate) async fn read_execution(
         &self,

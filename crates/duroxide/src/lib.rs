@@ -21,6 +21,7 @@ mod held;
 mod history;
 mod ids;
 mod infrastructure;
+mod last_fetch;
 mod leases;
 mod lock_token;
 mod meter;

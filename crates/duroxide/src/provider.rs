@@ -65,6 +65,7 @@ impl CosmosDBProvider {
             store,
             turns: Default::default(),
             items: Default::default(),
+            fetches: Default::default(),
             dispatch: Arc::new(Dispatch::new(config.hints)),
             leases,
             worker_leases,
@@ -220,7 +221,7 @@ impl Provider for CosmosDBProvider {
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         traced("read", async {
             about_instance(instance);
-            self.core.read_execution("read", instance, None).await
+            self.core.read(instance).await
         })
         .await
     }

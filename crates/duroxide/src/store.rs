@@ -206,6 +206,26 @@ impl Store {
         writes: &[Write],
     ) -> Result<Vec<BatchOperationResult>, Failure> {
         let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
+        self.execute(batch).await
+    }
+
+    /// The same, and reads a document of the partition, which must be there. It is none if it cannot be read.
+    pub(crate) async fn write_and_read<T: DeserializeOwned>(
+        &self,
+        partition: &str,
+        writes: &[Write],
+        id: &str,
+    ) -> Result<(Vec<BatchOperationResult>, Option<T>), Failure> {
+        let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
+        let results = self.execute(batch.read_item(id, None)).await?;
+        let document = results.last().and_then(|read| read.model().ok());
+        Ok((results, document))
+    }
+
+    async fn execute(
+        &self,
+        batch: TransactionalBatch,
+    ) -> Result<Vec<BatchOperationResult>, Failure> {
         let response = self.container.execute_batch(batch, self.terms.load().item()).await;
         match &response {
             Ok(response) => {

@@ -7,9 +7,10 @@ use duroxide::providers::WorkItem;
 use sidereal_protocol::Etag;
 
 use super::Outcome;
+use crate::cache::Version;
 use crate::core::Core;
-use crate::dispatch::{HandOff, Handed, ItemHint, Reservation};
-use crate::documents::WorkerDocument;
+use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
+use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
 
 /// The versions of documents that were written, by their ids.
@@ -47,6 +48,7 @@ impl<'a> HandOffs<'a> {
     /// The turn is committed: hands the activities over, and tells of those that nobody waited for.
     pub(super) fn give(
         mut self,
+        instance: &InstanceDocument,
         workers: &[Option<WorkerDocument>],
         items: Vec<WorkItem>,
         etags: &Etags,
@@ -61,10 +63,15 @@ impl<'a> HandOffs<'a> {
             let etag = etags.get(&worker.id).cloned();
             match (&worker.lock_token, reservation) {
                 (Some(token), Some(reservation)) => {
-                    let mut document = worker.clone();
-                    document.etag = etag;
-                    let handed = Box::new(Handed { work_item, token: token.clone(), document });
-                    self.hand(reservation, handed, now);
+                    let document = WorkerDocument { etag, ..worker.clone() };
+                    let claimed = Claimed {
+                        work_item,
+                        token: token.clone(),
+                        attempts: 1,
+                        instance: instance.instance_id.clone(),
+                        seen: Some(Version::of(instance)),
+                    };
+                    self.hand(reservation, document, claimed, now);
                 }
                 (_, reservation) => {
                     self.unreserve(reservation);
@@ -75,17 +82,22 @@ impl<'a> HandOffs<'a> {
         }
     }
 
-    fn hand(&self, reservation: Reservation, handed: Box<Handed>, now: i64) {
-        let until = handed.document.locked_until.unwrap_or_default();
+    fn hand(&self, reservation: Reservation, document: WorkerDocument, claimed: Claimed, now: i64) {
+        let until = document.locked_until.unwrap_or_default();
         let is_late = until.saturating_sub(now) < reservation.lock_timeout_ms() / 2;
-        self.core.dispatch.item_taken(&handed.document.id, until, now);
+        self.core.dispatch.item_taken(&document.id, until, now);
+        // Without its version it is read again when it is needed.
+        if document.etag.is_some() {
+            self.core.items.insert(&claimed.token, document, until, now);
+        }
+        let claimed = Box::new(claimed);
         if is_late {
             // The commit took so long that the lock might end before the activity does.
             self.core.dispatch.unreserve(reservation);
-            return self.core.give_back(handed);
+            return self.core.give_back(claimed);
         }
-        if let Err(handed) = reservation.hand(handed) {
-            self.core.give_back(handed);
+        if let Err(claimed) = reservation.hand(claimed) {
+            self.core.give_back(claimed);
         }
     }
 

@@ -99,7 +99,7 @@ impl Core {
             self.dispatch.message_enqueued(&instance, None, *visible_at, now);
         }
         self.dispatch.turn_released(&instance, now);
-        hand_offs.give(&plan.workers, outcome.worker_items, &etags);
+        hand_offs.give(&held.instance, &plan.workers, outcome.worker_items, &etags);
         for message in &held.messages {
             self.remove_parts(&instance, &message.id, &message.work_item);
         }

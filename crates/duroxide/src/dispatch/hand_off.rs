@@ -8,7 +8,7 @@ use duroxide::providers::{TagFilter, WorkItem};
 use tokio::sync::Notify;
 
 use super::items::ItemHint;
-use crate::documents::WorkerDocument;
+use crate::cache::Version;
 
 /// What a turn gives to a waiting worker with the activity that it schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,12 +17,16 @@ pub(crate) struct HandOff {
     pub(crate) locked_until: i64,
 }
 
-/// An activity that was committed in the name of a worker.
+/// An activity that is locked for a worker.
 #[derive(Debug)]
-pub(crate) struct Handed {
+pub(crate) struct Claimed {
     pub(crate) work_item: WorkItem,
     pub(crate) token: String,
-    pub(crate) document: WorkerDocument,
+    /// How often it was tried, this time included.
+    pub(crate) attempts: u32,
+    pub(crate) instance: String,
+    /// The instance as it was when the activity was locked, if that is known.
+    pub(crate) seen: Option<Version>,
 }
 
 /// The waiters, FIFO.
@@ -30,6 +34,8 @@ pub(crate) struct Handed {
 pub(super) struct Parked {
     pub(super) dispatchers: Vec<Arc<DispatcherWaiter>>,
     pub(super) workers: Vec<Arc<WorkerWaiter>>,
+    /// For workers that are about to ask, and for whom an activity is being claimed.
+    expected: Vec<Arc<WorkerWaiter>>,
 }
 
 /// A dispatcher that is parked until a turn is ready.
@@ -47,12 +53,13 @@ pub(super) struct WorkerWaiter {
     is_woken: AtomicBool,
     state: Mutex<WaiterState>,
     pub(super) woken: Notify,
+    left: Notify,
 }
 
 #[derive(Debug)]
 enum WaiterState {
     Waiting,
-    Handed(Box<Handed>),
+    Handed(Box<Claimed>),
     /// The worker has gone.
     Left,
 }
@@ -100,9 +107,36 @@ impl Parked {
         }
         is_waiting
     }
+
+    /// Notes that an activity is being claimed for the next worker that asks on these terms.
+    pub(super) fn expect(&mut self, tags: &TagFilter, lock_timeout_ms: i64) -> Reservation {
+        let waiter = WorkerWaiter::new(tags, false, lock_timeout_ms);
+        self.expected.push(Arc::clone(&waiter));
+        Reservation(waiter)
+    }
+
+    /// What an activity is being claimed for, on the terms of a worker that asks.
+    pub(super) fn take_expected(
+        &mut self,
+        tags: &TagFilter,
+        lock_timeout_ms: i64,
+    ) -> Option<Arc<WorkerWaiter>> {
+        let is_meant = |waiter: &Arc<WorkerWaiter>| {
+            waiter.lock_timeout_ms == lock_timeout_ms && waiter.tags == *tags
+        };
+        let position = self.expected.iter().position(is_meant)?;
+        Some(self.expected.remove(position))
+    }
+
+    /// Expects a worker no more. Says whether it had not come.
+    pub(super) fn forget_expected(&mut self, waiter: &Arc<WorkerWaiter>) -> bool {
+        let before = self.expected.len();
+        self.expected.retain(|it| !Arc::ptr_eq(it, waiter));
+        self.expected.len() < before
+    }
 }
 
-/// A worker that an activity will be handed to, if the turn that schedules it is committed.
+/// A worker that an activity will be handed to, once it is locked for it: by the turn that schedules it, or by a claim.
 #[derive(Debug)]
 pub(crate) struct Reservation(Arc<WorkerWaiter>);
 
@@ -112,17 +146,27 @@ impl Reservation {
         self.0.lock_timeout_ms
     }
 
+    /// Who it is for.
+    pub(super) fn waiter(&self) -> &Arc<WorkerWaiter> {
+        &self.0
+    }
+
     /// Hands an activity over; it comes back if the worker has gone.
-    pub(crate) fn hand(self, handed: Box<Handed>) -> Result<(), Box<Handed>> {
+    pub(crate) fn hand(&self, claimed: Box<Claimed>) -> Result<(), Box<Claimed>> {
         let mut state = self.0.state();
         match *state {
             WaiterState::Waiting => {
-                *state = WaiterState::Handed(handed);
+                *state = WaiterState::Handed(claimed);
                 self.0.woken.notify_one();
                 Ok(())
             }
-            WaiterState::Handed(_) | WaiterState::Left => Err(handed),
+            WaiterState::Handed(_) | WaiterState::Left => Err(claimed),
         }
+    }
+
+    /// Waits until the worker has taken what was handed over, or has gone.
+    pub(crate) async fn left(&self) {
+        self.0.left.notified().await;
     }
 }
 
@@ -135,6 +179,7 @@ impl WorkerWaiter {
             is_woken: AtomicBool::new(false),
             state: Mutex::new(WaiterState::Waiting),
             woken: Notify::new(),
+            left: Notify::new(),
         })
     }
 
@@ -143,9 +188,10 @@ impl WorkerWaiter {
     }
 
     /// What was handed over. From now on nothing is.
-    pub(super) fn leave(&self) -> Option<Box<Handed>> {
+    pub(super) fn leave(&self) -> Option<Box<Claimed>> {
+        self.left.notify_one();
         match std::mem::replace(&mut *self.state(), WaiterState::Left) {
-            WaiterState::Handed(handed) => Some(handed),
+            WaiterState::Handed(claimed) => Some(claimed),
             WaiterState::Waiting | WaiterState::Left => None,
         }
     }
@@ -154,9 +200,8 @@ impl WorkerWaiter {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::work_items::{Enqueued, worker_item};
 
-    fn handed() -> Box<Handed> {
+    fn claimed() -> Box<Claimed> {
         let work_item = WorkItem::ActivityExecute {
             instance: "i".to_owned(),
             execution_id: 1,
@@ -166,9 +211,8 @@ mod tests {
             session_id: None,
             tag: None,
         };
-        let enqueued = Enqueued { now: 1, seq: 1, visible_at: 1, is_fenced: true };
-        let (document, _) = worker_item("test", &work_item, enqueued).unwrap();
-        Box::new(Handed { work_item, token: "t".to_owned(), document })
+        let (token, instance) = ("t".to_owned(), "i".to_owned());
+        Box::new(Claimed { work_item, token, attempts: 1, instance, seen: None })
     }
 
     #[test]
@@ -179,7 +223,7 @@ mod tests {
         assert!(parked.reserve(Some("gpu")).is_none(), "it takes no tags");
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.reserve(None).is_none(), "it is spoken for");
-        assert!(reservation.hand(handed()).is_ok());
+        assert!(reservation.hand(claimed()).is_ok());
         assert!(waiter.leave().is_some());
     }
 
@@ -190,7 +234,22 @@ mod tests {
         parked.workers.push(Arc::clone(&waiter));
         let reservation = parked.reserve(None).unwrap();
         assert!(waiter.leave().is_none());
-        assert_eq!(reservation.hand(handed()).unwrap_err().token, "t");
+        assert_eq!(reservation.hand(claimed()).unwrap_err().token, "t");
+    }
+
+    #[test]
+    fn a_worker_that_is_expected_gets_what_was_claimed_on_its_terms() {
+        let mut parked = Parked::default();
+        let reservation = parked.expect(&TagFilter::DefaultOnly, 30_000);
+        assert!(parked.take_expected(&TagFilter::Any, 30_000).is_none(), "other tags");
+        assert!(parked.take_expected(&TagFilter::DefaultOnly, 1_000).is_none(), "another lock");
+        assert!(reservation.hand(claimed()).is_ok());
+        let waiter = parked.take_expected(&TagFilter::DefaultOnly, 30_000).unwrap();
+        assert!(waiter.leave().is_some());
+        assert!(!parked.forget_expected(&waiter), "it has come");
+        let reservation = parked.expect(&TagFilter::DefaultOnly, 30_000);
+        assert!(parked.forget_expected(reservation.waiter()));
+        assert!(parked.take_expected(&TagFilter::DefaultOnly, 30_000).is_none());
     }
 
     #[test]

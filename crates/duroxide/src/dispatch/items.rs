@@ -51,6 +51,20 @@ impl ItemHint {
         }
     }
 
+    /// The same without what is known of it, to be read again.
+    pub(crate) fn address(&self) -> Self {
+        Self {
+            instance: self.instance.clone(),
+            id: self.id.clone(),
+            enqueued_at: self.enqueued_at,
+            seq: self.seq,
+            tag: self.tag.clone(),
+            session: self.session.clone(),
+            etag: None,
+            document: None,
+        }
+    }
+
     fn order(&self) -> Order {
         (self.enqueued_at, self.seq, Arc::from(self.id.as_str()))
     }

@@ -18,11 +18,13 @@ use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use tokio::sync::Notify;
 
 pub(crate) use feeder::FeederSettings;
-pub(crate) use hand_off::{HandOff, Handed, Reservation};
+pub(crate) use hand_off::{Claimed, HandOff, Reservation};
 pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
 use crate::fetch::ReadMessage;
+use crate::last_fetch::WorkerTerms;
+use crate::store::millis;
 use hand_off::{DispatcherWaiter, Parked, WorkerWaiter};
 use items::ItemHints;
 use turns::TurnHints;
@@ -153,6 +155,9 @@ impl Dispatch {
         lock_timeout_ms: i64,
     ) -> Result<ItemHint, ParkedWorker> {
         let mut state = self.state();
+        if let Some(waiter) = state.parked.take_expected(wanted.tags, lock_timeout_ms) {
+            return Err(ParkedWorker { dispatch: Arc::clone(self), waiter });
+        }
         if let Some(hint) = state.items.pop(wanted) {
             return Ok(hint);
         }
@@ -179,6 +184,32 @@ impl Dispatch {
         {
             state.parked.wake_worker(&hint);
         }
+    }
+
+    /// The activity that a worker would be given next, to be claimed before it asks. The next one that asks on its terms
+    /// waits for that claim.
+    pub(crate) fn reserve_ahead(&self, terms: &WorkerTerms) -> Option<(ItemHint, Reservation)> {
+        if !self.takes_hints {
+            return None;
+        }
+        let mut state = self.state();
+        // A session is claimed by the worker that names itself.
+        let hint = state.items.pop(Wanted { tags: &terms.tags, sessions: false })?;
+        let reservation = state.parked.expect(&terms.tags, millis(terms.lock_timeout));
+        Some((hint, reservation))
+    }
+
+    /// A claim came to nothing: whoever waits for it asks again.
+    pub(crate) fn end_reservation(&self, reservation: &Reservation) {
+        if !self.state().parked.forget_expected(reservation.waiter()) {
+            reservation.waiter().woken.notify_one();
+        }
+    }
+
+    /// What was claimed for a worker that has not come.
+    pub(crate) fn withdraw(&self, reservation: &Reservation) -> Option<Box<Claimed>> {
+        let is_left = self.state().parked.forget_expected(reservation.waiter());
+        is_left.then(|| reservation.waiter().leave())?
     }
 
     /// A turn of an instance is locked until a time by a dispatcher of this process.
@@ -316,17 +347,17 @@ impl ParkedWorker {
     }
 
     /// What was handed over. The worker waits no more.
-    pub(crate) fn leave(&self) -> Option<Box<Handed>> {
+    pub(crate) fn leave(&self) -> Option<Box<Claimed>> {
         let mut state = self.dispatch.state();
         state.parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        let handed = self.waiter.leave();
+        let claimed = self.waiter.leave();
         // It may have been woken and then cancelled: the wakeup is passed on, or it would be lost.
-        if handed.is_none()
+        if claimed.is_none()
             && let Some(hint) = state.items.first()
         {
             state.parked.wake_worker(hint);
         }
-        handed
+        claimed
     }
 }
 

@@ -32,9 +32,21 @@ impl fmt::Display for Cost {
 }
 
 fn world(partitions: u32) -> World {
-    let options = AccountOptions { partitions: Some(partitions), ..AccountOptions::default() };
-    World::of(InProcessAccount::new(options, 1, NetworkFaults::NONE))
+    world_over(partitions, NetworkFaults::NONE)
 }
+
+fn world_over(partitions: u32, network: NetworkFaults) -> World {
+    let options = AccountOptions { partitions: Some(partitions), ..AccountOptions::default() };
+    World::of(InProcessAccount::new(options, 1, network))
+}
+
+/// A round trip of 2 to 3 ms. How many completions one turn takes depends on it: without any, all that is ready runs to
+/// its end before anybody else comes.
+const ROUND_TRIPS: NetworkFaults = NetworkFaults {
+    latency: Duration::from_millis(2),
+    latency_spread: Duration::from_millis(1),
+    ..NetworkFaults::NONE
+};
 
 /// A process whose feeder asks as often as it would, or hardly ever: what it costs is measured by itself.
 async fn provider(world: &World, is_feeding: bool) -> Arc<CosmosDBProvider> {
@@ -62,7 +74,7 @@ fn counted(world: &World) -> Cost {
 
 /// The average cost of orchestrations.
 async fn average(partitions: u32, activities: u64, has_child: bool) -> Cost {
-    let world = world(partitions);
+    let world = world_over(partitions, ROUND_TRIPS);
     let provider = provider(&world, false).await;
     let mut loops = Loops::start(&provider, 2);
     for run in 0..=RUNS {
@@ -89,7 +101,7 @@ async fn orchestrations_cost_no_more_than_they_should_at_one_partition_and_at_ei
         assert!(activity.requests <= 6.0, "{activity}");
         let fan_out = average(partitions, 5, false).await;
         println!("{partitions} partition(s), fan-out of five:            {fan_out}");
-        assert!(fan_out.requests <= 13.0, "{fan_out}");
+        assert!(fan_out.requests <= 17.0, "{fan_out}");
         let child = average(partitions, 0, true).await;
         println!("{partitions} partition(s), parent with a child:        {child}");
         assert!(child.requests <= 11.0, "{child}");

@@ -21,7 +21,7 @@ const ALL: usize = 40;
 /// So many bytes are stored in documents of their own, beside the one that they belong to.
 const IN_PARTS: usize = 1_100_000;
 
-const INTERRUPTIONS: [Interruption; 6] = [
+pub(crate) const INTERRUPTIONS: [Interruption; 6] = [
     Interruption::LoseRequests(1),
     Interruption::LoseRequests(ALL),
     Interruption::LoseAnswers(1),

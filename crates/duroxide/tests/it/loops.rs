@@ -115,6 +115,9 @@ async fn work(provider: Arc<CosmosDBProvider>, owner: String) {
         let WorkItem::ActivityExecute { instance, execution_id, id, .. } = item else {
             panic!("only activities are fetched by workers");
         };
+        // The runtime looks for the name of the orchestration.
+        let history = provider.read(&instance).await;
+        assert!(history.is_err() || !history.unwrap().is_empty());
         let result = String::new();
         let done = WorkItem::ActivityCompleted { instance, execution_id, id, result };
         // An error means that the result is not wanted.

@@ -1,0 +1,189 @@
+//! How a worker gets an activity: handed over, by a hint, or by asking the container.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
+use serde_json::{Value, json};
+
+use crate::core::Core;
+use crate::dispatch::{Claimed, ParkedWorker, Wanted};
+use crate::documents::WorkerDocument;
+use crate::failure::Failure;
+use crate::last_fetch::WorkerTerms;
+use crate::leases::{ALL_SLOTS, Slots, caller_id};
+use crate::store::{Scope, millis};
+
+const FETCH: &str = "fetch_work_item";
+
+/// How many candidates are read at once.
+const CANDIDATE_PAGE: u32 = 50;
+
+/// What a worker is given: the activity, its token, how often it was tried.
+type FetchedItem = (WorkItem, String, u32);
+
+impl Core {
+    /// Fetches an activity.
+    pub(crate) async fn fetch_item(
+        self: &Arc<Self>,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<FetchedItem>, ProviderError> {
+        if matches!(tags, TagFilter::None) {
+            return Ok(None);
+        }
+        let is_short = poll_timeout.is_zero() || self.is_short_poll;
+        let found = match is_short {
+            true => self.look_for_item_in_slots(lock_timeout, session, tags).await,
+            false => self.wait_for_item(lock_timeout, poll_timeout, session, tags).await,
+        };
+        let found = found.map_err(|failure| failure.tell(FETCH, "candidates"))?;
+        Ok(found.map(|Claimed { work_item, token, attempts, instance, seen }| {
+            if !is_short {
+                let terms = WorkerTerms { tags: tags.clone(), lock_timeout };
+                self.fetches.note(&token, &instance, seen, terms);
+            }
+            (work_item, token, attempts)
+        }))
+    }
+
+    /// Waits for an activity: one that is handed over, or one that a hint is about.
+    async fn wait_for_item(
+        self: &Arc<Self>,
+        lock_timeout: Duration,
+        poll_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<Claimed>, Failure> {
+        let end = tokio::time::Instant::now() + poll_timeout;
+        loop {
+            let wanted = Wanted { tags, sessions: session.is_some() };
+            match self.dispatch.next_item(wanted, millis(lock_timeout)) {
+                Ok(hint) => {
+                    if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
+                        return Ok(Some(item));
+                    }
+                }
+                Err(parked) => {
+                    let waiting = Waiting { core: self, parked };
+                    let is_over =
+                        tokio::time::timeout_at(end, waiting.parked.wait()).await.is_err();
+                    if let Some(claimed) = waiting.parked.leave() {
+                        return Ok(Some(*claimed));
+                    }
+                    if is_over {
+                        return Ok(None);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Looks once: with short polls in the slots of the worker first, then everywhere.
+    async fn look_for_item_in_slots(
+        &self,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+    ) -> Result<Option<Claimed>, Failure> {
+        if self.is_short_poll {
+            let slots = self.worker_leases.acquire_slots(caller_id()).await;
+            let slots: Slots = slots.into_iter().collect();
+            if !slots.is_all()
+                && let Some(item) = self.look_for_item(lock_timeout, session, tags, slots).await?
+            {
+                return Ok(Some(item));
+            }
+        }
+        self.look_for_item(lock_timeout, session, tags, ALL_SLOTS).await
+    }
+
+    async fn look_for_item(
+        &self,
+        lock_timeout: Duration,
+        session: Option<&SessionFetchConfig>,
+        tags: &TagFilter,
+        slots: Slots,
+    ) -> Result<Option<Claimed>, Failure> {
+        let (text, names) = candidates(session.is_some(), tags, slots);
+        let parameters = [
+            ("@now", json!(self.store.now())),
+            ("@tags", json!(names)),
+            ("@slots", json!(slots.to_vec())),
+        ];
+        let query = self.store.query(Scope::Everything, &text, &parameters);
+        let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Value>();
+        let mut taken_sessions = HashSet::new();
+        while let Some(page) = pages.next().await {
+            let rows = self.store.counted_page(page)?.into_items();
+            let readable = rows.into_iter().filter_map(|row| self.store.readable(row));
+            let mut items: Vec<WorkerDocument> = readable.collect();
+            items.sort_by(|one, other| one.order().cmp(&other.order()));
+            for item in items {
+                let is_taken =
+                    item.session_id.as_ref().is_some_and(|id| taken_sessions.contains(id));
+                if is_taken || !self.is_committed(&item).await? {
+                    continue;
+                }
+                if let (Some(id), Some(config)) = (&item.session_id, session)
+                    && !self.claim_session(id, config).await?
+                {
+                    taken_sessions.insert(id.clone());
+                    continue;
+                }
+                if let Some(claimed) = self.claim_item(item, lock_timeout).await? {
+                    return Ok(Some(claimed));
+                }
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// A worker that waits, until it is dropped: by its runtime, perhaps, just when an activity is handed to it.
+struct Waiting<'a> {
+    core: &'a Arc<Core>,
+    parked: ParkedWorker,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if let Some(claimed) = self.parked.leave() {
+            self.core.give_back(claimed);
+        }
+    }
+}
+
+/// The query for activities that wait, and the tags it is about.
+fn candidates(with_sessions: bool, tags: &TagFilter, slots: Slots) -> (String, Vec<String>) {
+    let mut text = String::from(
+        "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
+         AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)",
+    );
+    if !slots.is_all() {
+        text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
+    }
+    if !with_sessions {
+        text.push_str(" AND IS_NULL(c.sessionId)");
+    }
+    let names = match tags {
+        TagFilter::Tags(names) => {
+            text.push_str(" AND ARRAY_CONTAINS(@tags, c.tag)");
+            names.iter().cloned().collect()
+        }
+        TagFilter::DefaultAnd(names) => {
+            text.push_str(" AND (IS_NULL(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))");
+            names.iter().cloned().collect()
+        }
+        TagFilter::DefaultOnly => {
+            text.push_str(" AND IS_NULL(c.tag)");
+            Vec::new()
+        }
+        TagFilter::Any | TagFilter::None => Vec::new(),
+    };
+    text.push_str(" ORDER BY c.enqueuedAt");
+    (text, names)
+}

@@ -1,0 +1,154 @@
+//! Workers that wait for one request per activity: the next one is claimed while the last one's end is written, and the
+//! history that the runtime reads before it runs an activity is known from the claim.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{Provider, TagFilter, WorkItem};
+use sidereal_duroxide::CosmosDBProvider;
+
+use crate::crashes::INTERRUPTIONS;
+use crate::turns::{Done, LOCK, ack, begin, completed, enqueue, fetch, fetch_activity, raised};
+use crate::world::World;
+
+/// Activities that an instance has.
+const IDS: std::ops::Range<u64> = 2..7;
+
+/// A worker as the runtime has them: a task that fetches, reads, and ends what it has fetched.
+async fn work(provider: Arc<CosmosDBProvider>, times: usize) -> Vec<(u64, u32)> {
+    let worker = async move {
+        let mut done = Vec::new();
+        for _ in 0..times {
+            let poll = Duration::from_secs(1);
+            let fetched = provider.fetch_work_item(LOCK, poll, None, &TagFilter::DefaultOnly).await;
+            let Ok(Some((item, token, attempts))) = fetched else { continue };
+            let WorkItem::ActivityExecute { instance, id, .. } = item else { panic!("{item:?}") };
+            let history = provider.read(&instance).await;
+            assert!(history.is_err() || history.unwrap().len() == 1);
+            let completion = completed(&instance, id, String::new());
+            if provider.ack_work_item(&token, Some(completion)).await.is_ok() {
+                done.push((id, attempts));
+            }
+        }
+        done
+    };
+    tokio::spawn(worker).await.unwrap()
+}
+
+async fn begun(world: &World) -> Arc<CosmosDBProvider> {
+    let provider = Arc::new(world.settled().await);
+    begin(&provider, "i", Done::first("i").with_activities("i", IDS)).await;
+    provider
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_takes_a_claim_and_an_end_and_the_history_no_request() {
+    let world = World::new();
+    let provider = begun(&world).await;
+    let (done, requests) = world.requests(work(Arc::clone(&provider), 5)).await;
+    let ids: Vec<u64> = done.iter().map(|(id, _)| *id).collect();
+    assert_eq!(ids, IDS.collect::<Vec<_>>(), "in the order in which they were scheduled");
+    assert!(done.iter().all(|(_, attempts)| *attempts == 1), "{done:?}");
+    assert_eq!(requests, 10);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_claimed_for_a_worker_that_ends_is_given_back_as_if_it_had_not_been_tried() {
+    for is_shut_down in [false, true] {
+        let world = World::new();
+        let provider = begun(&world).await;
+        assert_eq!(work(Arc::clone(&provider), 1).await, [(2, 1)]);
+        match is_shut_down {
+            true => provider.shutdown().await,
+            // Sooner than its lock ends.
+            false => tokio::time::sleep(LOCK / 2).await,
+        }
+        let another = world.settled().await;
+        for id in 3..7 {
+            let (item, _, attempts) = fetch_activity(&another).await.unwrap();
+            assert!(matches!(item, WorkItem::ActivityExecute { id: it, .. } if it == id));
+            assert_eq!(attempts, 1);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_is_claimed_for_a_worker_goes_to_whoever_asks_on_the_same_terms() {
+    let world = World::new();
+    let provider = begun(&world).await;
+    assert_eq!(work(Arc::clone(&provider), 1).await, [(2, 1)]);
+    let (done, requests) = world.requests(work(Arc::clone(&provider), 1)).await;
+    assert_eq!(done, [(3, 1)]);
+    // Its end, and the claim of the next one.
+    assert_eq!(requests, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_reads_the_history_as_of_its_claim_once_and_then_as_it_is() {
+    let world = World::new();
+    let provider = begun(&world).await;
+    let another = Arc::new(world.settled().await);
+    let worker = async move {
+        let poll = Duration::from_secs(1);
+        let fetched = provider.fetch_work_item(LOCK, poll, None, &TagFilter::DefaultOnly).await;
+        assert!(fetched.unwrap().is_some());
+        enqueue(&another, raised("i", "x")).await;
+        let (_, token, _) = fetch(&another).await.unwrap();
+        ack(&another, &token, Done::default().with_event("i", 2)).await.unwrap();
+        let lengths = [provider.read("i").await, provider.read("i").await];
+        assert_eq!(lengths.map(|history| history.unwrap().len()), [1, 2]);
+    };
+    tokio::spawn(worker).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_reads_what_its_own_process_has_committed_since() {
+    let world = World::new();
+    let provider = begun(&world).await;
+    let worker = async move {
+        let poll = Duration::from_secs(1);
+        let fetched = provider.fetch_work_item(LOCK, poll, None, &TagFilter::DefaultOnly).await;
+        assert!(fetched.unwrap().is_some());
+        enqueue(&provider, raised("i", "x")).await;
+        let (_, token, _) = fetch(&provider).await.unwrap();
+        ack(&provider, &token, Done::default().with_event("i", 2)).await.unwrap();
+        assert_eq!(provider.read("i").await.unwrap().len(), 2);
+    };
+    tokio::spawn(worker).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_at_every_request_loses_no_activity_and_ends_none_twice() {
+    let mut tried = 0;
+    for interruption in INTERRUPTIONS {
+        for at in 0..10 {
+            let world = World::new();
+            let provider = begun(&world).await;
+            world.network.arm(at, interruption);
+            tokio::select! {
+                _ = work(Arc::clone(&provider), 8) => {}
+                () = world.network.stopped() => {}
+            }
+            world.network.disarm();
+            drop(provider);
+            tokio::time::sleep(LOCK * 2).await;
+            let what = format!("{interruption:?} at request {at}");
+            let another = world.settled().await;
+            while let Some((item, token, _)) = fetch_activity(&another).await {
+                let WorkItem::ActivityExecute { id, .. } = item else { panic!("{item:?}") };
+                let completion = completed("i", id, String::new());
+                another.ack_work_item(&token, Some(completion)).await.unwrap();
+            }
+            let (turn, _, _) = fetch(&another).await.unwrap();
+            let ids = turn.messages.iter().map(|message| match message {
+                WorkItem::ActivityCompleted { id, .. } => *id,
+                _ => panic!("{message:?}, {what}"),
+            });
+            assert_eq!(turn.messages.len(), IDS.count(), "{what}");
+            assert_eq!(ids.collect::<BTreeSet<u64>>(), IDS.collect(), "{what}");
+            tried += 1;
+        }
+    }
+    println!("{tried} interruptions");
+}
