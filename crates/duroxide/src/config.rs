@@ -8,6 +8,8 @@ use sidereal::driver::system::Clock;
 use sidereal::models::RegionName;
 use sidereal::{CosmosClient, CosmosCredential};
 
+use crate::dispatch::Dispatch;
+use crate::telemetry::Telemetry;
 use crate::{LeaseProvider, ProviderSetupError};
 
 /// How often intents of others are looked for, if nothing is said.
@@ -64,6 +66,8 @@ pub struct CosmosDBProviderConfig {
     /// [`with_region_moved_risking_duplicates`](Self::with_region_moved_risking_duplicates).
     pub(crate) moved_to: Option<RegionName>,
     pub(crate) clock: Clock,
+    #[cfg(feature = "otel")]
+    pub(crate) meter: Option<opentelemetry::metrics::Meter>,
 }
 
 /// How the slots of the instances are divided among processes and dispatchers.
@@ -130,6 +134,8 @@ impl CosmosDBProviderConfig {
             hints: true,
             moved_to: None,
             clock: Clock::default(),
+            #[cfg(feature = "otel")]
+            meter: None,
         }
     }
 
@@ -220,6 +226,35 @@ impl CosmosDBProviderConfig {
     pub fn with_region_moved_risking_duplicates(mut self, region: impl Into<RegionName>) -> Self {
         self.moved_to = Some(region.into());
         self
+    }
+
+    /// The same with metrics through a provider of the application's; see
+    /// [docs/telemetry.md](https://sidereal.example/repository/docs/telemetry.md). Those of the requests below are the
+    /// client's.
+    #[cfg(feature = "otel")]
+    pub fn with_meter_provider(
+        mut self,
+        provider: &dyn opentelemetry::metrics::MeterProvider,
+    ) -> Self {
+        let scope = opentelemetry::InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build();
+        self.meter = Some(provider.meter_with_scope(scope));
+        self
+    }
+
+    /// What the provider measures.
+    #[cfg(feature = "otel")]
+    pub(crate) fn telemetry(&self, dispatch: &Arc<Dispatch>) -> Telemetry {
+        let Some(meter) = &self.meter else { return Telemetry::default() };
+        Telemetry::observe_queues(meter, dispatch);
+        Telemetry::new(meter)
+    }
+
+    #[cfg(not(feature = "otel"))]
+    #[allow(clippy::unused_self, reason = "the same call as with the feature")]
+    pub(crate) fn telemetry(&self, _dispatch: &Arc<Dispatch>) -> Telemetry {
+        Telemetry::default()
     }
 
     /// The same with time and ids from elsewhere, such as a simulation's.

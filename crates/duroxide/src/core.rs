@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::cache::ReplayCache;
+use crate::call::metered;
 use crate::dispatch::Dispatch;
 use crate::held::{HeldItems, HeldTurns};
 use crate::last_fetch::LastFetches;
@@ -44,6 +45,16 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// Runs what a call leaves to be done after it, and measures it.
+    pub(crate) fn spawn_metered(
+        self: &Arc<Self>,
+        operation: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let telemetry = self.store.telemetry.clone();
+        self.spawn(async move { metered(&telemetry, operation, task).await });
+    }
+
     /// Runs something beside the calls, until it is done or the provider is shut down.
     pub(crate) fn spawn(self: &Arc<Self>, task: impl Future<Output = ()> + Send + 'static) {
         let shutdown = self.shutdown.clone();

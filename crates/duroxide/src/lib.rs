@@ -33,6 +33,7 @@ mod reads;
 mod region;
 mod sessions;
 mod store;
+mod telemetry;
 mod work_items;
 mod workers;
 mod write;

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 use serde_json::{Value, json};
 use sidereal_protocol::Etag;
 
+use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{
     IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery,
@@ -22,6 +23,9 @@ use crate::store::{Scope, millis};
 use crate::work_items::{Enqueued, message};
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
+
+/// What the reconciler's requests are measured as.
+pub(crate) const RECONCILER: &str = "reconciler";
 
 /// Intents that wait for longer than an attempt may take.
 const PENDING: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent' AND c.status = 'pending' \
@@ -77,7 +81,7 @@ impl Core {
         }
         if !done.is_empty() {
             let core = Arc::clone(self);
-            self.spawn(async move { core.forget(done).await });
+            self.spawn_metered("outbox", async move { core.forget(done).await });
         }
     }
 
@@ -162,11 +166,12 @@ impl Core {
         let (mut next_scan, mut is_first) = (tokio::time::Instant::now(), true);
         loop {
             let known = self.undelivered.take();
-            self.redeliver(known).await;
+            let telemetry = &self.store.telemetry;
+            metered(telemetry, RECONCILER, self.redeliver(known)).await;
             // Whoever looks for work looks for undelivered messages as well, but for the first time.
             let is_due = tokio::time::Instant::now() >= next_scan;
             if is_due && (is_first || !self.dispatch.is_active()) {
-                self.scan(settings.age).await;
+                metered(telemetry, RECONCILER, self.scan(settings.age)).await;
                 next_scan = tokio::time::Instant::now() + settings.scan_interval;
                 is_first = false;
             }

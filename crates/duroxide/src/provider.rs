@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::ack::Outcome;
 use crate::cache::ReplayCache;
-use crate::call::{about_instance, traced};
+use crate::call::about_instance;
 use crate::config::Account;
 use crate::core::Core;
 use crate::dispatch::{Dispatch, FeederSettings, PaceSettings};
@@ -59,14 +59,16 @@ impl CosmosDBProvider {
     /// The account cannot be reached, or the container is another application's.
     pub async fn new(config: CosmosDBProviderConfig) -> Result<Self, ProviderSetupError> {
         let client = config.account.connect().await?;
-        let Prepared { store, region } = infrastructure::prepare(&client, &config).await?;
+        let Prepared { mut store, region } = infrastructure::prepare(&client, &config).await?;
+        let dispatch = Arc::new(Dispatch::new(config.hints));
+        store.telemetry = config.telemetry(&dispatch);
         let (leases, worker_leases) = lease_providers(&config, &store);
         let core = Arc::new(Core {
             store,
             turns: Default::default(),
             items: Default::default(),
             fetches: Default::default(),
-            dispatch: Arc::new(Dispatch::new(config.hints)),
+            dispatch,
             leases,
             worker_leases,
             replays: ReplayCache::new(config.history_cache_bytes),
@@ -110,6 +112,14 @@ impl CosmosDBProvider {
     /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
     pub async fn slots(&self) -> Vec<u8> {
         self.core.leases.process_slots().await
+    }
+
+    async fn traced<T>(
+        &self,
+        operation: &'static str,
+        call: impl Future<Output = Result<T, ProviderError>>,
+    ) -> Result<T, ProviderError> {
+        crate::call::traced(&self.core.store.telemetry, operation, call).await
     }
 
     /// Ends the tasks of the provider, and waits for them. What is undelivered is delivered by the next provider.
@@ -165,7 +175,7 @@ impl Provider for CosmosDBProvider {
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
-        traced("fetch_orchestration_item", async {
+        self.traced("fetch_orchestration_item", async {
             self.core.fetch_turn(lock_timeout, poll_timeout, filter).await
         })
         .await
@@ -181,7 +191,7 @@ impl Provider for CosmosDBProvider {
         metadata: ExecutionMetadata,
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
-        traced("ack_orchestration_item", async {
+        self.traced("ack_orchestration_item", async {
             let outcome = Outcome {
                 execution_id,
                 history: history_delta,
@@ -201,7 +211,7 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        traced("abandon_orchestration_item", async {
+        self.traced("abandon_orchestration_item", async {
             self.core.abandon_turn(lock_token, delay, ignore_attempt).await
         })
         .await
@@ -212,14 +222,14 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        traced("renew_orchestration_item_lock", async {
+        self.traced("renew_orchestration_item_lock", async {
             self.core.renew_turn(token, extend_for).await
         })
         .await
     }
 
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        traced("read", async {
+        self.traced("read", async {
             about_instance(instance);
             self.core.read(instance).await
         })
@@ -231,7 +241,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        traced("read_with_execution", async {
+        self.traced("read_with_execution", async {
             about_instance(instance);
             self.core.read_execution("read_with_execution", instance, Some(execution_id)).await
         })
@@ -244,7 +254,7 @@ impl Provider for CosmosDBProvider {
         execution_id: u64,
         new_events: Vec<Event>,
     ) -> Result<(), ProviderError> {
-        traced("append_with_execution", async {
+        self.traced("append_with_execution", async {
             about_instance(instance);
             self.core.append(instance, execution_id, &new_events).await
         })
@@ -256,12 +266,14 @@ impl Provider for CosmosDBProvider {
         item: WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
-        traced("enqueue_for_orchestrator", async { self.core.enqueue_message(&item, delay).await })
-            .await
+        self.traced("enqueue_for_orchestrator", async {
+            self.core.enqueue_message(&item, delay).await
+        })
+        .await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        traced("enqueue_for_worker", async { self.core.enqueue_item(&item).await }).await
+        self.traced("enqueue_for_worker", async { self.core.enqueue_item(&item).await }).await
     }
 
     async fn fetch_work_item(
@@ -271,7 +283,7 @@ impl Provider for CosmosDBProvider {
         session: Option<&SessionFetchConfig>,
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
-        traced("fetch_work_item", async {
+        self.traced("fetch_work_item", async {
             self.core.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
         })
         .await
@@ -282,7 +294,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        traced("ack_work_item", async { self.core.ack_item(token, completion).await }).await
+        self.traced("ack_work_item", async { self.core.ack_item(token, completion).await }).await
     }
 
     async fn renew_work_item_lock(
@@ -290,7 +302,7 @@ impl Provider for CosmosDBProvider {
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
-        traced("renew_work_item_lock", async { self.core.renew_item(token, extend_for).await })
+        self.traced("renew_work_item_lock", async { self.core.renew_item(token, extend_for).await })
             .await
     }
 
@@ -300,7 +312,7 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
-        traced("abandon_work_item", async {
+        self.traced("abandon_work_item", async {
             self.core.abandon_item(token, delay, ignore_attempt).await
         })
         .await
@@ -312,7 +324,7 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        traced("renew_session_lock", async {
+        self.traced("renew_session_lock", async {
             self.core.renew_sessions(owner_ids, extend_for, idle_timeout).await
         })
         .await
@@ -322,7 +334,8 @@ impl Provider for CosmosDBProvider {
         &self,
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        traced("cleanup_orphaned_sessions", async { self.core.clean_up_sessions().await }).await
+        self.traced("cleanup_orphaned_sessions", async { self.core.clean_up_sessions().await })
+            .await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -334,7 +347,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         last_seen_version: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        traced("get_custom_status", async {
+        self.traced("get_custom_status", async {
             about_instance(instance);
             self.core.custom_status(instance, last_seen_version).await
         })
@@ -346,7 +359,7 @@ impl Provider for CosmosDBProvider {
         instance: &str,
         key: &str,
     ) -> Result<Option<String>, ProviderError> {
-        traced("get_kv_value", async {
+        self.traced("get_kv_value", async {
             about_instance(instance);
             self.core.key_value(instance, key).await
         })
@@ -357,7 +370,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<HashMap<String, String>, ProviderError> {
-        traced("get_kv_all_values", async {
+        self.traced("get_kv_all_values", async {
             about_instance(instance);
             self.core.key_values("get_kv_all_values", instance).await
         })
@@ -368,7 +381,7 @@ impl Provider for CosmosDBProvider {
         &self,
         instance: &str,
     ) -> Result<Option<SystemStats>, ProviderError> {
-        traced("get_instance_stats", async {
+        self.traced("get_instance_stats", async {
             about_instance(instance);
             self.core.stats(instance).await
         })
@@ -379,14 +392,14 @@ impl Provider for CosmosDBProvider {
 #[async_trait]
 impl ProviderAdmin for CosmosDBProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
-        traced("list_instances", async {
+        self.traced("list_instances", async {
             self.core.list_instances("list_instances", "", &[]).await
         })
         .await
     }
 
     async fn list_instances_by_status(&self, status: &str) -> Result<Vec<String>, ProviderError> {
-        traced("list_instances_by_status", async {
+        self.traced("list_instances_by_status", async {
             let parameters = [("@status", json!(status))];
             let condition = " AND c.status = @status";
             self.core.list_instances("list_instances_by_status", condition, &parameters).await
@@ -395,7 +408,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
-        traced("list_executions", async {
+        self.traced("list_executions", async {
             about_instance(instance);
             let executions = self.core.executions("list_executions", instance).await?;
             Ok(executions.into_iter().map(|execution| execution.execution_id).collect())
@@ -408,7 +421,7 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<Vec<Event>, ProviderError> {
-        traced("read_history_with_execution_id", async {
+        self.traced("read_history_with_execution_id", async {
             about_instance(instance);
             let operation = "read_history_with_execution_id";
             self.core.read_execution(operation, instance, Some(execution_id)).await
@@ -417,7 +430,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
-        traced("read_history", async {
+        self.traced("read_history", async {
             about_instance(instance);
             self.core.read_execution("read_history", instance, None).await
         })
@@ -425,7 +438,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
-        traced("latest_execution_id", async {
+        self.traced("latest_execution_id", async {
             about_instance(instance);
             let there = self.core.visible_instance("latest_execution_id", instance).await?;
             Ok(there.map_or(1, |there| there.current_execution_id))
@@ -434,7 +447,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
-        traced("get_instance_info", async {
+        self.traced("get_instance_info", async {
             about_instance(instance);
             self.core.instance_info(instance).await
         })
@@ -446,7 +459,7 @@ impl ProviderAdmin for CosmosDBProvider {
         instance: &str,
         execution_id: u64,
     ) -> Result<ExecutionInfo, ProviderError> {
-        traced("get_execution_info", async {
+        self.traced("get_execution_info", async {
             about_instance(instance);
             self.core.execution_info(instance, execution_id).await
         })
@@ -454,15 +467,15 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        traced("get_system_metrics", async { self.core.system_metrics().await }).await
+        self.traced("get_system_metrics", async { self.core.system_metrics().await }).await
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        traced("get_queue_depths", async { self.core.queue_depths().await }).await
+        self.traced("get_queue_depths", async { self.core.queue_depths().await }).await
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
-        traced("list_children", async {
+        self.traced("list_children", async {
             about_instance(instance_id);
             self.core.children("list_children", instance_id).await
         })
@@ -470,7 +483,7 @@ impl ProviderAdmin for CosmosDBProvider {
     }
 
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
-        traced("get_parent_id", async {
+        self.traced("get_parent_id", async {
             about_instance(instance_id);
             let there = self.core.expect_instance("get_parent_id", instance_id).await?;
             Ok(there.parent_instance_id)
@@ -483,15 +496,17 @@ impl ProviderAdmin for CosmosDBProvider {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        traced("delete_instances_atomic", async { self.core.delete_instances(ids, force).await })
-            .await
+        self.traced("delete_instances_atomic", async {
+            self.core.delete_instances(ids, force).await
+        })
+        .await
     }
 
     async fn delete_instance_bulk(
         &self,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        traced("delete_instance_bulk", async { self.core.delete_bulk(filter).await }).await
+        self.traced("delete_instance_bulk", async { self.core.delete_bulk(filter).await }).await
     }
 
     async fn prune_executions(
@@ -499,7 +514,7 @@ impl ProviderAdmin for CosmosDBProvider {
         instance_id: &str,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        traced("prune_executions", async {
+        self.traced("prune_executions", async {
             about_instance(instance_id);
             self.core.prune(instance_id, &options).await
         })
@@ -511,7 +526,9 @@ impl ProviderAdmin for CosmosDBProvider {
         filter: InstanceFilter,
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
-        traced("prune_executions_bulk", async { self.core.prune_bulk(&filter, &options).await })
-            .await
+        self.traced("prune_executions_bulk", async {
+            self.core.prune_bulk(&filter, &options).await
+        })
+        .await
     }
 }

@@ -17,6 +17,7 @@ use crate::clock::ProviderClock;
 use crate::failure::{Cause, Failure};
 use crate::meter;
 use crate::region::RequestTerms;
+use crate::telemetry::{Retried, Telemetry};
 use crate::write::{Change, Write};
 
 /// The first pause after a request that did not happen; each next one is twice as long.
@@ -29,6 +30,8 @@ pub(crate) struct Store {
     container: ContainerClient,
     clock: ProviderClock,
     terms: Arc<ArcSwap<RequestTerms>>,
+    /// What the application sees of the provider.
+    pub(crate) telemetry: Telemetry,
 }
 
 /// What a query is about.
@@ -46,7 +49,8 @@ impl Store {
         clock: ProviderClock,
         terms: RequestTerms,
     ) -> Self {
-        Self { container, clock, terms: Arc::new(ArcSwap::from_pointee(terms)) }
+        let terms = Arc::new(ArcSwap::from_pointee(terms));
+        Self { container, clock, terms, telemetry: Telemetry::default() }
     }
 
     /// Has the next requests ask for something else.
@@ -253,6 +257,7 @@ impl Store {
             if failure.cause != Cause::Transient || is_over {
                 return Err(failure);
             }
+            self.telemetry.retried(Retried::Write);
             tracing::debug!(partition, error = %failure.error(), "a batch is tried again");
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST_PAUSE);

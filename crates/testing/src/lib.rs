@@ -5,7 +5,7 @@
 //! - [`in_process`]: driver and account in one process, over a simulated network, on a paused clock.
 //! - [`at_once`]: an account without a network, for benchmarks.
 //! - [`fixture`]: the driver's transport set up over any `HttpClientFactory`.
-//! - `spans` (feature `otel`): a tracer provider that keeps spans in memory.
+//! - `spans`, `metrics` (feature `otel`): a tracer provider and a metric exporter that keep what they get in memory.
 //! - `sdk` (feature `azure-core`): clients of the Azure SDK behind the driver's adapter.
 //!
 //! This crate turns on the driver's feature `internals`, so the fixture and the tests see the layers of
@@ -17,6 +17,8 @@
 pub mod at_once;
 pub mod fixture;
 pub mod in_process;
+#[cfg(feature = "otel")]
+pub mod metrics;
 pub mod peers;
 #[cfg(feature = "azure-core")]
 pub mod sdk;

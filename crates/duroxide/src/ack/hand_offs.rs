@@ -12,6 +12,7 @@ use crate::core::Core;
 use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
 use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
+use crate::telemetry::Queue;
 
 /// The versions of documents that were written, by their ids.
 pub(super) type Etags = HashMap<String, Etag>;
@@ -85,6 +86,7 @@ impl<'a> HandOffs<'a> {
     fn hand(&self, reservation: Reservation, document: WorkerDocument, claimed: Claimed, now: i64) {
         let until = document.locked_until.unwrap_or_default();
         let is_late = until.saturating_sub(now) < reservation.lock_timeout_ms() / 2;
+        self.core.store.telemetry.claimed(Queue::Worker, 0);
         self.core.dispatch.item_taken(&document.id, until, now);
         // Without its version it is read again when it is needed.
         if document.etag.is_some() {

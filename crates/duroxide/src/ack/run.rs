@@ -92,6 +92,7 @@ impl Core {
             first_seq: self.store.clock().next_sequences(enqueued),
         })?;
         let etags = self.commit(token, &mut held, &plan).await?;
+        self.store.telemetry.turn_committed();
         self.turns.remove(token);
         self.remember(&mut held, &plan, &outcome);
         let now = self.store.now();

@@ -12,11 +12,13 @@ use tokio::time::Instant;
 
 use super::pace::{Pace, PaceSettings};
 use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting};
+use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{PinnedVersion, kinds};
 use crate::failure::Failure;
 use crate::fetch::is_supported;
 use crate::leases::{ALL_SLOTS, Slots};
+use crate::outbox::RECONCILER;
 use crate::store::{Scope, millis};
 
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
@@ -119,7 +121,9 @@ impl Core {
             let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
             if due.is_some_and(|due| due <= now) {
                 let is_everywhere = last_everywhere.is_none_or(|last| now >= last + EVERYWHERE);
-                let look = self.look(settings, is_everywhere).await;
+                let look =
+                    metered(&self.store.telemetry, "feeder", self.look(settings, is_everywhere))
+                        .await;
                 if is_everywhere {
                     last_everywhere = Some(now);
                 }
@@ -261,7 +265,7 @@ impl Core {
         }
         if !intents.is_empty() {
             let core = Arc::clone(self);
-            self.spawn(async move { core.redeliver_found(intents).await });
+            self.spawn_metered(RECONCILER, async move { core.redeliver_found(intents).await });
         }
         Ok(())
     }

@@ -169,6 +169,12 @@ impl ItemHints {
         self.ready.values()
     }
 
+    /// How many are ready.
+    #[cfg(feature = "otel")]
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
     /// The activity that waits longest.
     pub(crate) fn first(&self) -> Option<&ItemHint> {
         self.ready.values().next()

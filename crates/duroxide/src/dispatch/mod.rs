@@ -245,6 +245,13 @@ impl Dispatch {
         self.state().items.gave_back(id);
     }
 
+    /// How many instances and activities are known to be ready.
+    #[cfg(feature = "otel")]
+    pub(crate) fn ready(&self) -> (usize, usize) {
+        let state = self.state();
+        (state.turns.len(), state.items.len())
+    }
+
     /// What a dispatcher can replay.
     pub(crate) fn saw_filter(&self, filter: Option<&DispatcherCapabilityFilter>) {
         let mut state = self.state();

@@ -71,6 +71,12 @@ impl TurnHints {
         order.is_none()
     }
 
+    /// How many are ready.
+    #[cfg(feature = "otel")]
+    pub(crate) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
     /// The same for what the container was asked for: an instance that was just found to be blocked is left out.
     pub(crate) fn push_found(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
         !self.is_blocked(instance, now) && self.push(instance, None, enqueued_at, now)

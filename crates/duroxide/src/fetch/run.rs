@@ -24,6 +24,7 @@ use crate::held::HeldTurn;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
+use crate::telemetry::{Queue, Retried};
 use crate::write;
 
 const OPERATION: &str = "fetch_orchestration_item";
@@ -391,6 +392,12 @@ impl Core {
         };
         about_turn(&partition, held.instance.turn + 1);
         let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
+        let ready = held.messages.iter().map(|message| message.visible_at).min();
+        let waited = ready.map_or(0, |ready| now.saturating_sub(ready));
+        self.store.telemetry.claimed(Queue::Orchestrator, waited);
+        if attempts > 1 {
+            self.store.telemetry.retried(Retried::Turn);
+        }
         self.dispatch.turn_locked(&partition, expires, has_more, now);
         self.turns.insert(&token, held, expires, now);
         Ok(Some((item, token, attempts)))

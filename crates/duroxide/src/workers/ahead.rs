@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::call::metered;
 use crate::core::Core;
 use crate::dispatch::{Claimed, ItemHint, Reservation};
 
@@ -17,8 +18,9 @@ impl Core {
         let Some((hint, reservation)) = self.dispatch.reserve_ahead(&terms) else { return };
         let core = Arc::clone(self);
         // Not ended by a shutdown: what it has locked, it gives back.
-        self.tasks
-            .spawn(async move { core.claim_for(hint, reservation, terms.lock_timeout).await });
+        let claim = async move { core.claim_for(hint, reservation, terms.lock_timeout).await };
+        let telemetry = self.store.telemetry.clone();
+        self.tasks.spawn(async move { metered(&telemetry, "claim_ahead", claim).await });
     }
 
     async fn claim_for(
@@ -59,7 +61,9 @@ impl Core {
     /// Gives back an activity that was locked for a worker that is gone.
     pub(crate) fn give_back(self: &Arc<Self>, claimed: Box<Claimed>) {
         let core = Arc::clone(self);
-        self.tasks.spawn(async move { core.release(&claimed.token).await });
+        let telemetry = self.store.telemetry.clone();
+        let release = async move { core.release(&claimed.token).await };
+        self.tasks.spawn(async move { metered(&telemetry, "give_back", release).await });
     }
 
     /// As if it had not been tried. A shutdown does not wait long for it: a lock ends by itself.

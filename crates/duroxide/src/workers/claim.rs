@@ -15,6 +15,7 @@ use crate::failure::{Cause, Failure};
 use crate::ids;
 use crate::lock_token::LockToken;
 use crate::store::millis;
+use crate::telemetry::{Queue, Retried};
 use crate::write::Write;
 
 /// When an activity is tried again whose session another worker has.
@@ -105,6 +106,10 @@ impl Core {
             },
         }
         about_instance(&instance);
+        self.store.telemetry.claimed(Queue::Worker, now.saturating_sub(item.visible_at));
+        if item.attempt_count > 1 {
+            self.store.telemetry.retried(Retried::Activity);
+        }
         let (attempts, expires) = (item.attempt_count, item.locked_until.unwrap_or_default());
         self.dispatch.item_taken(&item.id, expires, now);
         self.items.insert(&token, item, expires, now);

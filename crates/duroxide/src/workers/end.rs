@@ -125,7 +125,7 @@ impl Core {
             return;
         }
         let (core, instance) = (Arc::clone(self), instance.to_owned());
-        self.spawn(async move {
+        self.spawn_metered("clean_up", async move {
             if let Err(failure) = core.remove_all(&instance, parts).await {
                 tracing::debug!(instance, error = %failure.error(), "parts of a payload stay");
             }

@@ -18,6 +18,8 @@ mod samples;
 mod scenarios;
 mod several;
 mod sizes;
+#[cfg(feature = "otel")]
+mod telemetry;
 mod transactions;
 mod turns;
 mod weaknesses;

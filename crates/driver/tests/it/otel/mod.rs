@@ -1,6 +1,5 @@
 //! The metrics and spans of a driver as an exporter sees them: an account in this process, on a paused clock.
 
-mod exporter;
 mod spans;
 
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use sidereal_driver::{
 use sidereal_emulator::{AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_protocol::{OperationType, RegionName, RequestPath, ResourceLink, ResourceType};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
-
-use self::exporter::{Exported, Point};
+use sidereal_testing::metrics::{Exported, Point};
 
 const DURATION: &str = "db.client.operation.duration";
 const CHARGE: &str = "azure.cosmosdb.client.operation.request_charge";

@@ -1,4 +1,4 @@
-//! An exporter that keeps what it is given in memory.
+//! A metric exporter of OpenTelemetry that keeps what it is given in memory.
 //!
 //! The SDK has one under its feature `testing`, which also brings its traces and a second version of `rand`.
 
@@ -6,43 +6,52 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use opentelemetry_sdk::error::OTelSdkResult;
+pub use opentelemetry_sdk::metrics::SdkMeterProvider;
 use opentelemetry_sdk::metrics::data::{
     AggregatedMetrics, MetricData, ResourceMetrics, ScopeMetrics,
 };
 use opentelemetry_sdk::metrics::exporter::PushMetricExporter;
-use opentelemetry_sdk::metrics::{PeriodicReader, SdkMeterProvider, Temporality};
+use opentelemetry_sdk::metrics::{PeriodicReader, Temporality};
 
 /// The value of an instrument for one set of attributes.
 #[derive(Clone, Debug)]
-pub(super) struct Point {
-    pub(super) instrument: String,
-    pub(super) unit: String,
-    pub(super) attributes: Vec<(String, String)>,
+pub struct Point {
+    /// The instrument's name.
+    pub instrument: String,
+    /// The instrument's unit.
+    pub unit: String,
+    /// By key, values as text.
+    pub attributes: Vec<(String, String)>,
     /// How many values a histogram has; one for anything else.
-    pub(super) count: u64,
-    pub(super) sum: f64,
+    pub count: u64,
+    /// The values added up; the value itself for anything but a histogram.
+    pub sum: f64,
 }
 
 impl Point {
-    pub(super) fn attribute(&self, key: &str) -> Option<&str> {
+    /// The value of an attribute.
+    #[must_use]
+    pub fn attribute(&self, key: &str) -> Option<&str> {
         self.attributes.iter().find(|(it, _)| it == key).map(|(_, value)| value.as_str())
     }
 }
 
 /// What was exported last.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Exported(Arc<Mutex<Vec<Point>>>);
+pub struct Exported(Arc<Mutex<Vec<Point>>>);
 
 impl Exported {
     /// A provider that exports here, whenever it is told to.
-    pub(super) fn provider(&self) -> SdkMeterProvider {
+    #[must_use]
+    pub fn provider(&self) -> SdkMeterProvider {
         // Never by itself: a test says when.
         let reader = PeriodicReader::builder(self.clone()).with_interval(Duration::from_secs(3600));
         SdkMeterProvider::builder().with_reader(reader.build()).build()
     }
 
     /// What there is now.
-    pub(super) fn collect(&self, provider: &SdkMeterProvider) -> Vec<Point> {
+    #[must_use]
+    pub fn collect(&self, provider: &SdkMeterProvider) -> Vec<Point> {
         self.0.lock().unwrap().clear();
         provider.force_flush().unwrap();
         self.0.lock().unwrap().clone()

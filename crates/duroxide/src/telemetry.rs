@@ -1,0 +1,227 @@
+//! Metrics of a provider, through the application's OpenTelemetry (feature `otel`).
+//!
+//! No attribute holds the id of an instance: their number is bounded by the operations that there are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::ProviderError;
+
+use crate::dispatch::Dispatch;
+use crate::meter::Meter;
+
+/// What waits for a dispatcher or a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Queue {
+    Orchestrator,
+    Worker,
+}
+
+/// What is done again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retried {
+    /// A batch that did not happen.
+    Write,
+    /// A turn that was fetched before.
+    Turn,
+    /// An activity that was fetched before.
+    Activity,
+}
+
+/// What a provider measures: nothing, unless the application has given a provider of meters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Telemetry {
+    #[cfg(feature = "otel")]
+    instruments: Option<Arc<instruments::Instruments>>,
+}
+
+#[cfg(feature = "otel")]
+impl Telemetry {
+    /// Makes the instruments.
+    pub(crate) fn new(meter: &opentelemetry::metrics::Meter) -> Self {
+        Self { instruments: Some(Arc::new(instruments::Instruments::new(meter))) }
+    }
+
+    /// Counts what waits in this process for as long as its dispatch lives.
+    pub(crate) fn observe_queues(meter: &opentelemetry::metrics::Meter, dispatch: &Arc<Dispatch>) {
+        instruments::observe_queues(meter, dispatch);
+    }
+
+    /// Measures a call, or work beside the calls, that has ended.
+    pub(crate) fn ended(
+        &self,
+        operation: &'static str,
+        took: Duration,
+        meter: &Meter,
+        error: Option<&ProviderError>,
+    ) {
+        if let Some(instruments) = &self.instruments {
+            instruments.ended(operation, took, meter, error);
+        }
+    }
+
+    /// Counts a turn that was committed.
+    pub(crate) fn turn_committed(&self) {
+        if let Some(instruments) = &self.instruments {
+            instruments.turns.add(1, &[]);
+        }
+    }
+
+    /// Measures how long something was ready before it was claimed.
+    pub(crate) fn claimed(&self, queue: Queue, waited_ms: i64) {
+        if let Some(instruments) = &self.instruments {
+            instruments.claimed(queue, waited_ms);
+        }
+    }
+
+    /// Counts what is done again.
+    pub(crate) fn retried(&self, what: Retried) {
+        if let Some(instruments) = &self.instruments {
+            instruments.retried(what);
+        }
+    }
+}
+
+#[cfg(not(feature = "otel"))]
+#[allow(clippy::unused_self, reason = "the same calls as with the feature")]
+impl Telemetry {
+    pub(crate) fn ended(
+        &self,
+        _operation: &'static str,
+        _took: Duration,
+        _meter: &Meter,
+        _error: Option<&ProviderError>,
+    ) {
+    }
+
+    pub(crate) fn turn_committed(&self) {}
+
+    pub(crate) fn claimed(&self, _queue: Queue, _waited_ms: i64) {}
+
+    pub(crate) fn retried(&self, _what: Retried) {}
+}
+
+#[cfg(feature = "otel")]
+mod instruments {
+    use std::sync::Arc;
+    use std::time::Duration;
+
+    use duroxide::providers::ProviderError;
+    use opentelemetry::KeyValue;
+    use opentelemetry::metrics::{Counter, Histogram, Meter as Meters};
+
+    use super::{Queue, Retried};
+    use crate::dispatch::Dispatch;
+    use crate::meter::Meter;
+
+    /// Seconds: a call is some requests, a claim may wait for a poll, or for a runtime to start.
+    const SECONDS: [f64; 13] =
+        [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 30.0, 300.0];
+
+    const OPERATION: &str = "sidereal.duroxide.operation";
+    const QUEUE: &str = "sidereal.duroxide.queue";
+
+    #[derive(Debug)]
+    pub(super) struct Instruments {
+        duration: Histogram<f64>,
+        requests: Counter<u64>,
+        charge: Counter<f64>,
+        pub(super) turns: Counter<u64>,
+        claim_latency: Histogram<f64>,
+        retries: Counter<u64>,
+    }
+
+    impl Instruments {
+        pub(super) fn new(meters: &Meters) -> Self {
+            let seconds = |name: &'static str, description: &'static str| {
+                let histogram = meters.f64_histogram(name).with_unit("s");
+                let histogram = histogram.with_description(description);
+                histogram.with_boundaries(SECONDS.to_vec()).build()
+            };
+            let counter = |name: &'static str, unit: &'static str, description: &'static str| {
+                meters.u64_counter(name).with_unit(unit).with_description(description).build()
+            };
+            Self {
+                duration: seconds(
+                    "sidereal.duroxide.operation.duration",
+                    "How long calls of the provider took, long polls included.",
+                ),
+                requests: counter(
+                    "sidereal.duroxide.requests",
+                    "{request}",
+                    "Requests to the account.",
+                ),
+                charge: meters
+                    .f64_counter("sidereal.duroxide.request_charge")
+                    .with_unit("{request_unit}")
+                    .with_description("What the requests cost.")
+                    .build(),
+                turns: counter("sidereal.duroxide.turns", "{turn}", "Turns that were committed."),
+                claim_latency: seconds(
+                    "sidereal.duroxide.claim.latency",
+                    "How long messages and activities were ready before they were claimed.",
+                ),
+                retries: counter("sidereal.duroxide.retries", "{retry}", "What was done again."),
+            }
+        }
+
+        pub(super) fn ended(
+            &self,
+            operation: &'static str,
+            took: Duration,
+            meter: &Meter,
+            error: Option<&ProviderError>,
+        ) {
+            let attributes = [KeyValue::new(OPERATION, operation)];
+            self.requests.add(meter.requests(), &attributes);
+            self.charge.add(meter.charge(), &attributes);
+            let [named] = attributes;
+            let error = error.map(|error| {
+                let kind = if error.is_retryable() { "retryable" } else { "permanent" };
+                KeyValue::new("error.type", kind)
+            });
+            let attributes: Vec<KeyValue> = std::iter::once(named).chain(error).collect();
+            self.duration.record(took.as_secs_f64(), &attributes);
+        }
+
+        pub(super) fn claimed(&self, queue: Queue, waited_ms: i64) {
+            // Clocks of two machines: what was enqueued by one may be claimed before by another.
+            let waited = Duration::from_millis(waited_ms.max(0).unsigned_abs());
+            self.claim_latency.record(waited.as_secs_f64(), &[KeyValue::new(QUEUE, name(queue))]);
+        }
+
+        pub(super) fn retried(&self, what: Retried) {
+            let what = match what {
+                Retried::Write => "write",
+                Retried::Turn => "turn",
+                Retried::Activity => "activity",
+            };
+            self.retries.add(1, &[KeyValue::new("sidereal.duroxide.retried", what)]);
+        }
+    }
+
+    fn name(queue: Queue) -> &'static str {
+        match queue {
+            Queue::Orchestrator => "orchestrator",
+            Queue::Worker => "worker",
+        }
+    }
+
+    pub(super) fn observe_queues(meters: &Meters, dispatch: &Arc<Dispatch>) {
+        // Weak: a provider of meters keeps its callbacks for as long as it lives.
+        let dispatch = Arc::downgrade(dispatch);
+        // Not kept: the callback is the meter's.
+        let _ = meters
+            .u64_observable_gauge("sidereal.duroxide.queue.depth")
+            .with_description("Instances and activities that this process knows to be ready.")
+            .with_unit("{item}")
+            .with_callback(move |gauge| {
+                let Some(dispatch) = dispatch.upgrade() else { return };
+                let (turns, items) = dispatch.ready();
+                for (queue, ready) in [(Queue::Orchestrator, turns), (Queue::Worker, items)] {
+                    gauge.observe(ready as u64, &[KeyValue::new(QUEUE, name(queue))]);
+                }
+            })
+            .build();
+    }
+}
