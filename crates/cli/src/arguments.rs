@@ -1,26 +1,40 @@
 //! The command line: clap makes its help from the doc comments here.
 
 use std::convert::Infallible;
-use std::net::{IpAddr, Ipv4Addr};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use clap::{Args, Parser, Subcommand};
-use sidereal_emulator::AdvertisedHost;
-use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
+use clap::{Parser, Subcommand};
+use sidereal_protocol::Secret;
 
 use crate::chaos::ChaosArguments;
+use crate::container::ContainerArguments;
+use crate::database::DatabaseArguments;
+use crate::emulator::EmulatorArguments;
 
-/// The port that SDKs expect an emulator on.
-const DEFAULT_PORT: u16 = 8081;
-
-/// Azure Cosmos DB on this machine.
+/// Azure Cosmos DB on this machine, and any account from here.
 #[derive(Debug, Parser)]
-#[command(name = "sidereal", version, arg_required_else_help = true)]
+#[command(name = "sidereal", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
+
+const AFTER_HELP: &str = "\
+Exit status:
+    0  success
+    1  failed
+    2  wrong command line
+    3  no such database, container or item
+    4  it is there already, or has changed since
+    5  the key is missing or was refused
+    6  the account does not answer, throttles, or took too long
+    7  malformed input: a query, an item, a file
+    8  done in part; what was not is named
+   70  a defect of the command
+  141  the reader of standard output closed it
+
+Which account: --endpoint, else COSMOSDB_CONNECTION_STRING, else COSMOSDB_ENDPOINT and COSMOSDB_KEY (COSMOS_…
+and AZURE_COSMOS_… are other names of the three), else the emulator on this machine.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -31,89 +45,10 @@ pub(crate) enum Command {
     Emulator(EmulatorArguments),
     /// Inject faults into a running emulator: regions, replication, partitions, requests; read its counters.
     Chaos(ChaosArguments),
-}
-
-#[derive(Args, Debug)]
-pub(crate) struct EmulatorArguments {
-    /// Port to listen on; 0 takes any that is free.
-    #[arg(long, default_value_t = DEFAULT_PORT)]
-    pub(crate) port: u16,
-
-    /// Address to listen on; 0.0.0.0 lets other machines in.
-    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
-    pub(crate) address: IpAddr,
-
-    /// Physical partitions of every new container [default: one for each 6,000 RU/s begun].
-    #[arg(long, value_name = "N")]
-    pub(crate) partitions: Option<u32>,
-
-    /// Regions of the account, each on a port of its own; the first accepts writes.
-    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "South Central US")]
-    pub(crate) regions: Vec<RegionName>,
-
-    /// Ports of the regions, in their order, where there are several [default: any that are free].
-    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
-    pub(crate) region_ports: Vec<u16>,
-
-    /// Host under which clients are told to reach the account [default: the one that a client used].
-    ///
-    /// For an emulator in a container or on another machine. The TLS certificate is made out to it too.
-    #[arg(long, value_name = "HOST")]
-    pub(crate) advertise: Option<AdvertisedHost>,
-
-    /// Let every region accept writes.
-    #[arg(long)]
-    pub(crate) multi_write: bool,
-
-    /// How far the other regions are behind the one that writes, such as 20ms or 2s.
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
-    pub(crate) replication_delay: Duration,
-
-    /// Tell clients to move the writes of a failing partition by themselves.
-    #[arg(long)]
-    pub(crate) partition_failover: bool,
-
-    /// Tell clients not to hedge across regions.
-    #[arg(long)]
-    pub(crate) suppress_hedging: bool,
-
-    /// List thin-client locations to clients that ask for them; nothing speaks there yet.
-    #[arg(long)]
-    pub(crate) thin_client: bool,
-
-    /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
-    #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
-    pub(crate) consistency: ConsistencyLevel,
-
-    /// Key of the account, base64 [default: the key that the published emulator has].
-    // Decoded later: clap's message about a malformed value would repeat it.
-    #[arg(long, value_parser = secret)]
-    pub(crate) key: Option<Secret>,
-
-    /// Accept any Entra token, from anywhere.
-    ///
-    /// Otherwise a token has to come from this machine, with the base64url of the account key as its third
-    /// segment.
-    #[arg(long)]
-    pub(crate) entra_any: bool,
-
-    /// Answer 429 to requests beyond a container's provisioned throughput.
-    #[arg(long)]
-    pub(crate) enforce_throughput: bool,
-
-    /// Directory that keeps the account from one run to the next [default: it lives in memory].
-    ///
-    /// A write is answered once it is on disk. Regions are those that the account began with.
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) data_dir: Option<PathBuf>,
-
-    /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
-    #[arg(long, value_name = "DIRECTORY")]
-    pub(crate) certificate_dir: Option<PathBuf>,
-
-    /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
-    #[arg(long)]
-    pub(crate) json: bool,
+    /// List, create, show and delete databases.
+    Db(DatabaseArguments),
+    /// List, create, show and delete containers.
+    Container(ContainerArguments),
 }
 
 /// Takes any text: nothing about a secret may end up in a message.
@@ -145,6 +80,26 @@ mod tests {
             let line = [&["sidereal"], command, &["--key", "c2VjcmV0"]].concat();
             let printed = format!("{:?}", Arguments::try_parse_from(line).unwrap());
             assert!(printed.contains("[REDACTED]") && !printed.contains("c2VjcmV0"), "{printed}");
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_exit_status() {
+        use crate::failure::ExitStatus;
+        for status in [
+            ExitStatus::Failed,
+            ExitStatus::Usage,
+            ExitStatus::NotFound,
+            ExitStatus::Conflict,
+            ExitStatus::Unauthorized,
+            ExitStatus::Unavailable,
+            ExitStatus::InvalidInput,
+            ExitStatus::Incomplete,
+            ExitStatus::Defect,
+            ExitStatus::ClosedPipe,
+        ] {
+            let line = format!("\n{:>5}  ", status as u8);
+            assert!(AFTER_HELP.contains(&line), "{status:?}");
         }
     }
 

@@ -2,26 +2,40 @@
 //!
 //! Arguments in, text out: what the command does is in the crates that it calls.
 
-mod announce;
+mod account;
 mod arguments;
 mod chaos;
+mod command;
+mod container;
+mod database;
+mod defect;
 mod emulator;
+mod failure;
 mod output;
+mod state;
+mod table;
+mod throughput;
 
-use std::error::Error;
 use std::process::ExitCode;
 
 use clap::Parser;
 
 use crate::arguments::{Arguments, Command};
+use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let outcome: Result<(), Box<dyn Error>> = match Arguments::parse().command {
-        Command::Emulator(arguments) => emulator::run(arguments).map_err(Into::into),
-        Command::Chaos(arguments) => chaos::run(&arguments).map_err(Into::into),
-    };
-    match outcome {
+    let arguments = Arguments::parse();
+    defect::guarded(|| match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => output::report(&*error),
+        Err(failure) => output::report(&failure),
+    })
+}
+
+fn run(command: Command) -> Result<(), Failure> {
+    match command {
+        Command::Emulator(arguments) => emulator::run(&arguments),
+        Command::Chaos(arguments) => chaos::run(&arguments),
+        Command::Db(arguments) => database::run(&arguments),
+        Command::Container(arguments) => container::run(&arguments),
     }
 }

@@ -72,9 +72,9 @@ pub(super) async fn send(
     match (status, body) {
         (StatusCode::OK, Some(body)) => Ok(body),
         (StatusCode::UNAUTHORIZED, _) => Err(ChaosError::WrongKey),
-        (_, Some(body)) => {
-            let message = body["message"].as_str().ok_or_else(not_an_emulator)?;
-            Err(ChaosError::Refused(message.to_owned()))
+        (status, Some(body)) => {
+            let message = body["message"].as_str().ok_or_else(not_an_emulator)?.to_owned();
+            Err(ChaosError::Refused { status, message })
         }
         (_, None) => Err(not_an_emulator()),
     }

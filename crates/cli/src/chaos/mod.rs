@@ -9,8 +9,10 @@ mod fault;
 mod tables;
 
 use std::io;
+use std::path::PathBuf;
 
 use clap::Args;
+use serde_json::Value;
 use sidereal_emulator::AccountOptions;
 use sidereal_protocol::{AccountKey, Secret};
 use thiserror::Error;
@@ -18,8 +20,10 @@ use thiserror::Error;
 pub(crate) use action::Action;
 use client::Endpoint;
 
+use crate::account::read_key;
 use crate::arguments::secret;
-use crate::output::{self, OutputError};
+use crate::failure::{ExitStatus, Failure};
+use crate::output;
 
 /// Where `sidereal emulator` listens by default.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
@@ -34,6 +38,10 @@ pub(crate) struct ChaosArguments {
     // Decoded later: clap's message about a malformed value would repeat it.
     #[arg(long, global = true, value_parser = secret)]
     key: Option<Secret>,
+
+    /// File that holds the key of the account.
+    #[arg(long, global = true, value_name = "FILE", conflicts_with = "key")]
+    key_file: Option<PathBuf>,
 
     /// Print the answer as one line of JSON.
     #[arg(long, global = true)]
@@ -58,25 +66,43 @@ pub(crate) enum ChaosError {
     Key(sidereal_protocol::Error),
     #[error("the emulator has another key: give it with --key")]
     WrongKey,
-    #[error("{0}")]
-    Refused(String),
+    #[error("{message}")]
+    Refused { status: http::StatusCode, message: String },
     #[error("what answers at {address} is not an emulator with an admin API: check --endpoint")]
     NotAnEmulator { address: String },
-    #[error("the answer cannot be printed")]
-    Output(#[from] OutputError),
-    #[error("the system refuses what the command needs to run")]
-    System(#[from] io::Error),
+}
+
+impl From<ChaosError> for Failure {
+    fn from(error: ChaosError) -> Self {
+        let status = match &error {
+            ChaosError::Connect { .. }
+            | ChaosError::TimedOut { .. }
+            | ChaosError::Connection(_) => ExitStatus::Unavailable,
+            ChaosError::WrongKey => ExitStatus::Unauthorized,
+            ChaosError::Key(_) => ExitStatus::InvalidInput,
+            ChaosError::Refused { status: http::StatusCode::NOT_FOUND, .. } => ExitStatus::NotFound,
+            ChaosError::Refused { status: http::StatusCode::CONFLICT, .. } => ExitStatus::Conflict,
+            ChaosError::Refused { .. } => ExitStatus::InvalidInput,
+            ChaosError::NotAnEmulator { .. } => ExitStatus::Failed,
+        };
+        Self::of(status, &error)
+    }
 }
 
 /// Does what the arguments ask for and prints what came of it.
-pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
+pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), Failure> {
+    let answer = answer(arguments)?;
+    let text =
+        if arguments.json { format!("{answer}\n") } else { arguments.action.describe(&answer) };
+    Ok(output::print(&text)?)
+}
+
+fn answer(arguments: &ChaosArguments) -> Result<Value, Failure> {
     // One request after the other: one thread is enough, and starts faster than a pool.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let key = match &arguments.key {
-        Some(key) => AccountKey::from_base64(key.expose_secret()).map_err(ChaosError::Key)?,
-        None => AccountOptions::default().key,
-    };
-    let answer = runtime.block_on(async {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(Failure::system)?;
+    let key = arguments.account_key()?;
+    let answered = runtime.block_on(async {
         let mut answer = None;
         for call in arguments.action.calls() {
             let answered = client::send(&arguments.endpoint, &key, call).await?;
@@ -84,8 +110,17 @@ pub(crate) fn run(arguments: &ChaosArguments) -> Result<(), ChaosError> {
             answer.get_or_insert(answered);
         }
         Ok::<_, ChaosError>(answer.unwrap_or_default())
-    })?;
-    let text =
-        if arguments.json { format!("{answer}\n") } else { arguments.action.describe(&answer) };
-    Ok(output::print(&text)?)
+    });
+    Ok(answered?)
+}
+
+impl ChaosArguments {
+    fn account_key(&self) -> Result<AccountKey, Failure> {
+        let key = match (&self.key, &self.key_file) {
+            (Some(key), _) => key.clone(),
+            (None, Some(path)) => read_key(path)?,
+            (None, None) => return Ok(AccountOptions::default().key),
+        };
+        Ok(AccountKey::from_base64(key.expose_secret()).map_err(ChaosError::Key)?)
+    }
 }

@@ -3,24 +3,11 @@
 use serde_json::Value;
 use sidereal_protocol::RegionName;
 
-/// A table with its columns aligned: numbers to the right, the rest to the left.
+use crate::table::{self, cell as text};
+
 fn table<const N: usize>(heads: [&str; N], rows: &[[String; N]]) -> String {
-    let widths: [usize; N] = std::array::from_fn(|column| {
-        // Characters, not bytes: ids may be any Unicode text.
-        let cells = rows.iter().map(|row| row[column].chars().count());
-        cells.chain([heads[column].len()]).max().unwrap_or_default()
-    });
-    let is_number: [bool; N] =
-        std::array::from_fn(|column| rows.iter().all(|row| row[column].parse::<f64>().is_ok()));
-    let line = |cells: [&str; N]| {
-        let padded: [String; N] = std::array::from_fn(|column| {
-            let (cell, width) = (cells[column], widths[column]);
-            if is_number[column] { format!("{cell:>width$}") } else { format!("{cell:<width$}") }
-        });
-        format!("{}\n", padded.join("  ").trim_end())
-    };
-    let rows = rows.iter().map(|row| line(std::array::from_fn(|column| row[column].as_str())));
-    std::iter::once(line(heads)).chain(rows).collect()
+    let rows: Vec<Vec<String>> = rows.iter().map(|row| row.to_vec()).collect();
+    table::render(&heads, &rows, table::terminal_width())
 }
 
 pub(super) fn regions(answer: &Value) -> String {
@@ -132,26 +119,11 @@ fn list<'a>(answer: &'a Value, name: &str) -> &'a [Value] {
     answer[name].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// A value as a cell: text without quotes, a dash where there is none.
-fn text(value: &Value) -> String {
-    match value {
-        Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use serde_json::json;
 
     use super::*;
-
-    #[test]
-    fn columns_are_aligned_and_numbers_stand_to_the_right() {
-        let rows = [["a".to_owned(), "5".to_owned()], ["longer".to_owned(), "100".to_owned()]];
-        assert_eq!(table(["NAME", "N"], &rows), "NAME      N\na         5\nlonger  100\n");
-    }
 
     #[test]
     fn a_rule_is_told_by_its_effect_and_its_condition() {

@@ -2,9 +2,11 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod account;
 mod chaos;
 mod data_directory;
 mod emulator;
 #[allow(dead_code, reason = "benchmarks do more with a process")]
 mod process;
+mod resources;
 mod wire;

@@ -1,23 +1,26 @@
 //! `sidereal emulator`: start it, say where it is, wait for a signal, stop it.
 
-use std::env;
+mod announce;
+mod arguments;
+
 use std::io;
-use std::path::PathBuf;
 
 use sidereal_emulator::{Emulator, StartError};
 use sidereal_protocol::AccountKey;
 use thiserror::Error;
-use tokio::runtime::Builder;
 
-use crate::announce;
-use crate::arguments::EmulatorArguments;
-use crate::output::OutputError;
+pub(crate) use arguments::EmulatorArguments;
+
+use crate::account::read_key;
+use crate::command::block_on;
+use crate::failure::{ExitStatus, Failure};
+use crate::state;
 
 /// Why the emulator did not run.
 #[derive(Debug, Error)]
 pub(crate) enum RunError {
     #[error(transparent)]
-    Start(#[from] StartError),
+    Start(StartError),
     #[error(
         "there is no directory to keep the certificate in, since neither XDG_STATE_HOME nor HOME is set: \
          give one with --certificate-dir"
@@ -25,30 +28,36 @@ pub(crate) enum RunError {
     NoStateDirectory,
     #[error("--key: {0}")]
     Key(sidereal_protocol::Error),
-    #[error("the emulator cannot say where it is")]
-    Output(#[from] OutputError),
-    #[error("the system refuses what the emulator needs to run")]
-    System(#[from] io::Error),
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Self {
+        let status = match &error {
+            RunError::Key(_) => ExitStatus::InvalidInput,
+            RunError::Start(_) | RunError::NoStateDirectory => ExitStatus::Failed,
+        };
+        Self::of(status, &error)
+    }
 }
 
 /// Runs the emulator until the process is asked to end.
-pub(crate) fn run(arguments: EmulatorArguments) -> Result<(), RunError> {
-    Builder::new_multi_thread().enable_all().build()?.block_on(serve(arguments))
+pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
+    block_on(serve(arguments))
 }
 
-async fn serve(arguments: EmulatorArguments) -> Result<(), RunError> {
+async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
     // Before anything is printed: whoever reads the first line may send a signal, and without a handler its
     // default action would end the process without a graceful shutdown.
-    let mut signals = Signals::listen()?;
-    let emulator = start(&arguments).await?;
-    announce::print(&emulator, &arguments)?;
+    let mut signals = Signals::listen().map_err(Failure::system)?;
+    let emulator = start(arguments).await?;
+    announce::print(&emulator, arguments)?;
     signals.recv().await;
     emulator.shutdown().await;
     Ok(())
 }
 
-async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
-    let directory = arguments.certificate_dir.clone().or_else(state_directory);
+async fn start(arguments: &EmulatorArguments) -> Result<Emulator, Failure> {
+    let directory = arguments.certificate_dir.clone().or_else(state::directory);
     let mut builder = Emulator::builder()
         .port(arguments.port)
         .address(arguments.address)
@@ -72,21 +81,15 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, RunError> {
     if let Some(host) = &arguments.advertise {
         builder = builder.advertise(host.clone());
     }
-    if let Some(key) = &arguments.key {
+    let key = match (&arguments.key, &arguments.key_file) {
+        (Some(key), _) => Some(key.clone()),
+        (None, Some(path)) => Some(read_key(path)?),
+        (None, None) => None,
+    };
+    if let Some(key) = key {
         builder = builder.key(AccountKey::from_base64(key.expose_secret()).map_err(RunError::Key)?);
     }
-    Ok(builder.start().await?)
-}
-
-/// Where this user's programs keep what outlives a run.
-fn state_directory() -> Option<PathBuf> {
-    // An empty variable counts as unset (XDG Base Directory Specification).
-    let variable = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let state = variable("XDG_STATE_HOME")
-        .or_else(|| variable("HOME").map(|home| home.join(".local").join("state")))
-        // Windows sets neither of the two.
-        .or_else(|| variable("LOCALAPPDATA"));
-    state.map(|directory| directory.join("sidereal"))
+    Ok(builder.start().await.map_err(RunError::Start)?)
 }
 
 /// The ways in which the system asks a process to end.

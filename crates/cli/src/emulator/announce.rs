@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::RegionName;
 
-use crate::arguments::EmulatorArguments;
+use super::EmulatorArguments;
 use crate::output::{self, OutputError};
 
 /// Prints where the emulator is and how to connect to it.

@@ -1,0 +1,101 @@
+//! The flags of `sidereal emulator`: clap makes their help from the doc comments.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use sidereal_emulator::AdvertisedHost;
+use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
+
+use crate::arguments::{duration, secret};
+
+/// The port that SDKs expect an emulator on.
+const DEFAULT_PORT: u16 = 8081;
+
+#[derive(Args, Debug)]
+pub(crate) struct EmulatorArguments {
+    /// Port to listen on; 0 takes any that is free.
+    #[arg(long, default_value_t = DEFAULT_PORT)]
+    pub(crate) port: u16,
+
+    /// Address to listen on; 0.0.0.0 lets other machines in.
+    #[arg(long, default_value_t = IpAddr::V4(Ipv4Addr::LOCALHOST))]
+    pub(crate) address: IpAddr,
+
+    /// Physical partitions of every new container [default: one for each 6,000 RU/s begun].
+    #[arg(long, value_name = "N")]
+    pub(crate) partitions: Option<u32>,
+
+    /// Regions of the account, each on a port of its own; the first accepts writes.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', default_value = "South Central US")]
+    pub(crate) regions: Vec<RegionName>,
+
+    /// Ports of the regions, in their order, where there are several [default: any that are free].
+    #[arg(long, value_name = "PORTS", value_delimiter = ',')]
+    pub(crate) region_ports: Vec<u16>,
+
+    /// Host under which clients are told to reach the account [default: the one that a client used].
+    ///
+    /// For an emulator in a container or on another machine. The TLS certificate is made out to it too.
+    #[arg(long, value_name = "HOST")]
+    pub(crate) advertise: Option<AdvertisedHost>,
+
+    /// Let every region accept writes.
+    #[arg(long)]
+    pub(crate) multi_write: bool,
+
+    /// How far the other regions are behind the one that writes, such as 20ms or 2s.
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]
+    pub(crate) replication_delay: Duration,
+
+    /// Tell clients to move the writes of a failing partition by themselves.
+    #[arg(long)]
+    pub(crate) partition_failover: bool,
+
+    /// Tell clients not to hedge across regions.
+    #[arg(long)]
+    pub(crate) suppress_hedging: bool,
+
+    /// List thin-client locations to clients that ask for them; nothing speaks there yet.
+    #[arg(long)]
+    pub(crate) thin_client: bool,
+
+    /// Consistency of the account: Strong, BoundedStaleness, Session, ConsistentPrefix or Eventual.
+    #[arg(long, value_name = "LEVEL", default_value_t = ConsistencyLevel::Session)]
+    pub(crate) consistency: ConsistencyLevel,
+
+    /// Key of the account, base64 [default: the key that the published emulator has].
+    // Decoded later: clap's message about a malformed value would repeat it.
+    #[arg(long, value_parser = secret)]
+    pub(crate) key: Option<Secret>,
+
+    /// File that holds the key of the account.
+    #[arg(long, value_name = "FILE", conflicts_with = "key")]
+    pub(crate) key_file: Option<PathBuf>,
+
+    /// Accept any Entra token, from anywhere.
+    ///
+    /// Otherwise a token has to come from this machine, with the base64url of the account key as its third
+    /// segment.
+    #[arg(long)]
+    pub(crate) entra_any: bool,
+
+    /// Answer 429 to requests beyond a container's provisioned throughput.
+    #[arg(long)]
+    pub(crate) enforce_throughput: bool,
+
+    /// Directory that keeps the account from one run to the next [default: it lives in memory].
+    ///
+    /// A write is answered once it is on disk. Regions are those that the account began with.
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) data_dir: Option<PathBuf>,
+
+    /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
+    #[arg(long, value_name = "DIRECTORY")]
+    pub(crate) certificate_dir: Option<PathBuf>,
+
+    /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
