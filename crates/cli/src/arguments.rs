@@ -10,6 +10,8 @@ use crate::chaos::ChaosArguments;
 use crate::container::ContainerArguments;
 use crate::database::DatabaseArguments;
 use crate::emulator::EmulatorArguments;
+use crate::item::ItemArguments;
+use crate::sql::SqlArguments;
 
 /// Azure Cosmos DB on this machine, and any account from here.
 #[derive(Debug, Parser)]
@@ -45,6 +47,10 @@ pub(crate) enum Command {
     Emulator(EmulatorArguments),
     /// Inject faults into a running emulator: regions, replication, partitions, requests; read its counters.
     Chaos(ChaosArguments),
+    /// Query a container: one query, a script, or a prompt.
+    Sql(Box<SqlArguments>),
+    /// Get, write, patch and delete items; import and export JSON lines.
+    Item(ItemArguments),
     /// List, create, show and delete databases.
     Db(DatabaseArguments),
     /// List, create, show and delete containers.

@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt;
 use std::io;
 
+use serde_json::Value;
 use sidereal::ErrorKind;
 
 use crate::output::OutputError;
@@ -29,7 +30,6 @@ pub(crate) enum ExitStatus {
     /// What was given is malformed: a query, an item, a file.
     InvalidInput = 7,
     /// Some of the work was done, and what was not is named.
-    #[allow(dead_code, reason = "for commands that import")]
     Incomplete = 8,
     /// A defect of the command: a panic. As `EX_SOFTWARE` of `sysexits.h`.
     Defect = 70,
@@ -63,7 +63,7 @@ impl Failure {
     #[must_use]
     pub(crate) fn caused_by(mut self, error: &(dyn Error + 'static)) -> Self {
         for cause in std::iter::successors(Some(error), |error| (*error).source()) {
-            let cause = cause.to_string();
+            let cause = plain(&cause.to_string());
             // Many errors repeat what caused them at the end of their own sentence.
             if !self.causes.last().unwrap_or(&self.sentence).contains(&cause) {
                 self.causes.push(cause);
@@ -122,7 +122,7 @@ impl From<OutputError> for Failure {
 impl From<sidereal::Error> for Failure {
     fn from(error: sidereal::Error) -> Self {
         let (status, hint) = meaning(error.kind());
-        let mut sentence = first_line(&error.to_string()).to_owned();
+        let mut sentence = plain(&error.to_string());
         if error.may_have_been_applied() && !sentence.contains("may have been applied") {
             sentence.push_str(" (it may have been applied)");
         }
@@ -132,9 +132,23 @@ impl From<sidereal::Error> for Failure {
     }
 }
 
-/// The service's own sentence, which ends a message, has lines about the request below it: activity id, server.
-fn first_line(message: &str) -> &str {
-    message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default()
+/// A sentence of a message: the service adds lines about the request, such as its activity id, and writes the
+/// errors of a query as JSON.
+fn plain(message: &str) -> String {
+    let line = message.lines().map(str::trim).find(|line| !line.is_empty()).unwrap_or_default();
+    let errors = line.find('{').and_then(|at| Some((at, messages_of(&line[at..])?)));
+    match errors {
+        Some((at, messages)) => format!("{}{messages}", &line[..at]),
+        None => line.to_owned(),
+    }
+}
+
+/// The messages of `{"errors":[{"message":"…"}]}`.
+fn messages_of(json: &str) -> Option<String> {
+    let value: Value = serde_json::from_str(json).ok()?;
+    let messages = value["errors"].as_array()?.iter().filter_map(|it| it["message"].as_str());
+    let messages: Vec<&str> = messages.collect();
+    (!messages.is_empty()).then(|| messages.join("; "))
 }
 
 /// What a kind of failure means to somebody at a prompt.
@@ -194,8 +208,13 @@ mod tests {
     }
 
     #[test]
-    fn of_a_service_s_message_the_first_line_is_told() {
-        assert_eq!(first_line("\nno such thing\r\nActivityId: 1"), "no such thing");
-        assert_eq!(first_line(""), "");
+    fn of_a_service_s_message_the_sentence_is_told() {
+        assert_eq!(plain("\nno such thing\r\nActivityId: 1"), "no such thing");
+        assert_eq!(
+            plain("400: {\"errors\":[{\"code\":1,\"message\":\"a\"},{\"message\":\"b\"}]}"),
+            "400: a; b"
+        );
+        assert_eq!(plain("400: {\"other\":1}"), "400: {\"other\":1}");
+        assert_eq!(plain(""), "");
     }
 }

@@ -11,8 +11,12 @@ mod database;
 mod defect;
 mod emulator;
 mod failure;
+mod item;
 mod output;
+mod progress;
+mod sql;
 mod state;
+mod system_properties;
 mod table;
 mod throughput;
 
@@ -35,6 +39,8 @@ fn run(command: Command) -> Result<(), Failure> {
     match command {
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
+        Command::Sql(arguments) => sql::run(&arguments),
+        Command::Item(arguments) => item::run(&arguments),
         Command::Db(arguments) => database::run(&arguments),
         Command::Container(arguments) => container::run(&arguments),
     }

@@ -5,7 +5,9 @@
 
 mod arguments;
 mod names;
+mod partition_key;
 mod selection;
 
 pub(crate) use arguments::{AccountArguments, read_key};
-pub(crate) use names::ContainerName;
+pub(crate) use names::{ContainerName, ItemScope};
+pub(crate) use partition_key::KeyArguments;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use sidereal::models::{ContainerProperties, PartitionKeyDefinition};
 use sidereal::{ContainerClient, CosmosClient};
 
 use crate::failure::Failure;
@@ -20,6 +21,14 @@ impl ContainerName {
         client.database(&self.database).container(&self.container)
     }
 
+    /// Reads how the container is partitioned; one that is not there is told with the way to find it.
+    pub(crate) async fn open(&self, client: &CosmosClient) -> Result<ItemScope, Failure> {
+        let container = self.client(client);
+        let read = container.read(None).await.map_err(|error| self.explain(error))?;
+        let properties: ContainerProperties = read.into_properties()?;
+        Ok(ItemScope { container, definition: properties.partition_key })
+    }
+
     /// A failure with what this container has to do with it.
     pub(crate) fn explain(&self, error: sidereal::Error) -> Failure {
         let is_missing = error.kind() == sidereal::ErrorKind::NotFound;
@@ -32,6 +41,13 @@ impl ContainerName {
             self.database
         ))
     }
+}
+
+/// A container whose partition key is known, so that keys can be taken from items.
+#[derive(Clone, Debug)]
+pub(crate) struct ItemScope {
+    pub(crate) container: ContainerClient,
+    pub(crate) definition: PartitionKeyDefinition,
 }
 
 impl fmt::Display for ContainerName {

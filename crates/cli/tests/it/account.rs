@@ -1,6 +1,7 @@
 //! An emulator and commands that work on its account, for the tests of those commands; and how the account is chosen.
 
 use std::fs;
+use std::io::Write;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -21,6 +22,14 @@ impl Account {
         Self { emulator, directory }
     }
 
+    /// With a database `shop` and a container `orders` in it, partitioned by `/customer`.
+    pub(crate) fn with_orders() -> Self {
+        let account = Self::start(&["--partitions", "2"]);
+        account.says(&["db", "create", "shop"]);
+        account.says(&["container", "create", "shop/orders", "--partition-key", "/customer"]);
+        account
+    }
+
     /// The command, in an environment that names this account and nothing else.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(arguments);
@@ -38,6 +47,16 @@ impl Account {
     pub(crate) fn tells(&self, arguments: &[&str]) -> Vec<Value> {
         let said = self.says(arguments);
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// What a command that is given this text prints, to standard output and standard error.
+    pub(crate) fn given(&self, arguments: &[&str], text: &str) -> (Option<i32>, String, String) {
+        let mut command = self.command(arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().unwrap();
+        process.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let Output { status, stdout, stderr } = process.wait_with_output().unwrap();
+        (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
     }
 
     /// Why a command fails, with this status.

@@ -6,7 +6,9 @@ mod account;
 mod chaos;
 mod data_directory;
 mod emulator;
+mod items;
 #[allow(dead_code, reason = "benchmarks do more with a process")]
 mod process;
 mod resources;
+mod sql;
 mod wire;
