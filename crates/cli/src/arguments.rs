@@ -11,6 +11,7 @@ use crate::container::ContainerArguments;
 use crate::database::DatabaseArguments;
 use crate::emulator::EmulatorArguments;
 use crate::item::ItemArguments;
+use crate::manual::{CompletionArguments, ManualArguments};
 use crate::sql::SqlArguments;
 
 /// Azure Cosmos DB on this machine, and any account from here.
@@ -55,6 +56,10 @@ pub(crate) enum Command {
     Db(DatabaseArguments),
     /// List, create, show and delete containers.
     Container(ContainerArguments),
+    /// Print a shell's completions of commands and flags.
+    Completions(CompletionArguments),
+    /// Print the man page of a command, or write all of them.
+    Man(ManualArguments),
 }
 
 /// Takes any text: nothing about a secret may end up in a message.

@@ -12,6 +12,7 @@ mod defect;
 mod emulator;
 mod failure;
 mod item;
+mod manual;
 mod output;
 mod progress;
 mod sql;
@@ -43,5 +44,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Item(arguments) => item::run(&arguments),
         Command::Db(arguments) => database::run(&arguments),
         Command::Container(arguments) => container::run(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments),
+        Command::Man(arguments) => manual::manual(&arguments),
     }
 }

@@ -29,6 +29,16 @@ use crate::output;
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sidereal chaos regions
+  sidereal chaos offline \"West US\"
+  sidereal chaos write-region \"East US\" --forced
+  sidereal chaos replication delay \"East US\" 250ms
+  sidereal chaos split shop/orders 0
+  sidereal chaos fault add --status 503 --region \"West US\" --hits 3
+  sidereal chaos fault add --delay-before 2s --operation Read --probability 0.1
+  sidereal chaos counters --reset")]
 pub(crate) struct ChaosArguments {
     /// Address of the running emulator, without TLS.
     #[arg(long, global = true, value_name = "URL", default_value = DEFAULT_ENDPOINT)]

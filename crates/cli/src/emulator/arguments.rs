@@ -14,6 +14,13 @@ use crate::arguments::{duration, secret};
 const DEFAULT_PORT: u16 = 8081;
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Examples:
+  sidereal emulator
+  sidereal emulator --regions \"West US,East US,North Europe\" --multi-write
+  sidereal emulator --data-dir ~/cosmos --consistency Strong
+  sidereal emulator --address 0.0.0.0 --advertise cosmos --enforce-throughput
+  sidereal emulator --port 0 --json")]
 pub(crate) struct EmulatorArguments {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long, default_value_t = DEFAULT_PORT)]
