@@ -12,7 +12,9 @@ use crate::database::DatabaseArguments;
 use crate::emulator::EmulatorArguments;
 use crate::item::ItemArguments;
 use crate::manual::{CompletionArguments, ManualArguments};
+use crate::orch::OrchArguments;
 use crate::sql::SqlArguments;
+use crate::stress::StressArguments;
 
 /// Azure Cosmos DB on this machine, and any account from here.
 #[derive(Debug, Parser)]
@@ -56,6 +58,12 @@ pub(crate) enum Command {
     Db(DatabaseArguments),
     /// List, create, show and delete containers.
     Container(ContainerArguments),
+    /// List, inspect, start, cancel and delete durable orchestrations.
+    Orch(OrchArguments),
+    /// Run duroxide's stress harness and print its comparison table.
+    ///
+    /// Against an account within the process, unless --endpoint or --emulator names another.
+    Stress(StressArguments),
     /// Print a shell's completions of commands and flags.
     Completions(CompletionArguments),
     /// Print the man page of a command, or write all of them.

@@ -13,10 +13,12 @@ mod emulator;
 mod failure;
 mod item;
 mod manual;
+mod orch;
 mod output;
 mod progress;
 mod sql;
 mod state;
+mod stress;
 mod system_properties;
 mod table;
 mod throughput;
@@ -44,6 +46,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Item(arguments) => item::run(&arguments),
         Command::Db(arguments) => database::run(&arguments),
         Command::Container(arguments) => container::run(&arguments),
+        Command::Orch(arguments) => orch::run(&arguments),
+        Command::Stress(arguments) => stress::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::manual(&arguments),
     }

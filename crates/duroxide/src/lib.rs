@@ -38,7 +38,7 @@ mod work_items;
 mod workers;
 mod write;
 
-pub use admin::{OutboxMetrics, UndeliverableMessage};
+pub use admin::{InstanceSearch, InstanceSummary, OutboxMetrics, UndeliverableMessage};
 pub use config::{CosmosDBProviderConfig, Leases};
 pub use error::ProviderSetupError;
 pub use leases::{CosmosDBLeaseProvider, InMemoryLeaseProvider, LeaseProvider};

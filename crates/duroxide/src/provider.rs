@@ -27,8 +27,8 @@ use crate::leases::LeaseSettings;
 use crate::outbox::{ReconcilerSettings, Undelivered};
 use crate::store::Store;
 use crate::{
-    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, Leases,
-    OutboxMetrics, ProviderSetupError, infrastructure,
+    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, InstanceSearch,
+    InstanceSummary, LeaseProvider, Leases, OutboxMetrics, ProviderSetupError, infrastructure,
 };
 
 /// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
@@ -107,6 +107,18 @@ impl CosmosDBProvider {
     /// The container cannot be read.
     pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
         self.core.outbox_metrics().await
+    }
+
+    /// Finds instances by what they are, the youngest first, with one query.
+    ///
+    /// # Errors
+    ///
+    /// The container cannot be read.
+    pub async fn find_instances(
+        &self,
+        search: &InstanceSearch,
+    ) -> Result<Vec<InstanceSummary>, ProviderError> {
+        self.traced("find_instances", self.core.find_instances(search)).await
     }
 
     /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.

@@ -53,6 +53,11 @@ pub(crate) struct AccountArguments {
 }
 
 impl AccountArguments {
+    /// Whether a flag names the account.
+    pub(crate) fn is_named(&self) -> bool {
+        self.endpoint.is_some() || self.emulator
+    }
+
     /// The client of the account. Nothing is sent yet. To be called within a tokio runtime.
     pub(crate) fn connect(&self) -> Result<CosmosClient, Failure> {
         let wanted = Wanted {

@@ -8,8 +8,10 @@ mod data_directory;
 mod emulator;
 mod items;
 mod manual;
+mod orch;
 #[allow(dead_code, reason = "benchmarks do more with a process")]
 mod process;
 mod resources;
 mod sql;
+mod stress;
 mod wire;

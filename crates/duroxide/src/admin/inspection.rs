@@ -11,7 +11,7 @@ use crate::ids;
 use crate::store::Scope;
 
 /// Instances that are there for all to see.
-const VISIBLE: &str =
+pub(super) const VISIBLE: &str =
     "c.type = 'instance' AND c.isProvisional = false AND NOT IS_DEFINED(c.isDeleting)";
 
 #[derive(Deserialize)]

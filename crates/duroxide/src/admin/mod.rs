@@ -5,5 +5,7 @@ pub(crate) mod deletion_plan;
 mod inspection;
 mod outbox_metrics;
 mod pruning;
+mod search;
 
 pub use outbox_metrics::{OutboxMetrics, UndeliverableMessage};
+pub use search::{InstanceSearch, InstanceSummary};

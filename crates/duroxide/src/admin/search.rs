@@ -1,0 +1,108 @@
+//! Finding instances by what they are, without a request for each.
+
+use duroxide::providers::ProviderError;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::inspection::VISIBLE;
+use crate::core::Core;
+use crate::store::Scope;
+
+/// Which instances are meant: see [`CosmosDBProvider::find_instances`](crate::CosmosDBProvider::find_instances).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstanceSearch {
+    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`; any, if none is named.
+    pub status: Option<String>,
+    /// The name of the orchestration.
+    pub orchestration: Option<String>,
+    /// What the instance's id begins with.
+    pub id_prefix: Option<String>,
+    /// The most instances; all, if nothing is said.
+    pub limit: Option<u32>,
+}
+
+/// An instance that was found.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct InstanceSummary {
+    /// Its id.
+    pub instance_id: String,
+    /// The orchestration that it runs.
+    pub orchestration_name: Option<String>,
+    /// The orchestration's version.
+    pub orchestration_version: Option<String>,
+    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
+    pub status: String,
+    /// What it has said of itself.
+    pub custom_status: Option<String>,
+    /// Its current execution.
+    pub current_execution_id: u64,
+    /// When it was created, in milliseconds since 1970.
+    pub created_at: i64,
+    /// When its last turn was committed.
+    pub updated_at: i64,
+    /// The instance that has started it.
+    pub parent_instance_id: Option<String>,
+}
+
+impl Core {
+    /// Finds instances, the youngest first.
+    pub(crate) async fn find_instances(
+        &self,
+        search: &InstanceSearch,
+    ) -> Result<Vec<InstanceSummary>, ProviderError> {
+        let (text, parameters) = query(search);
+        let found = self.store.documents(Scope::Everything, &text, &parameters).await;
+        found.map_err(|failure| failure.tell("find_instances", "instances"))
+    }
+}
+
+/// The query of a search, and its parameters.
+fn query(search: &InstanceSearch) -> (String, Vec<(&'static str, Value)>) {
+    let mut conditions = String::new();
+    let mut parameters = Vec::new();
+    let named = [
+        ("@status", " AND c.status = @status", &search.status),
+        ("@name", " AND c.orchestrationName = @name", &search.orchestration),
+        ("@prefix", " AND STARTSWITH(c.instanceId, @prefix)", &search.id_prefix),
+    ];
+    for (name, condition, value) in named {
+        if let Some(value) = value {
+            conditions.push_str(condition);
+            parameters.push((name, json!(value)));
+        }
+    }
+    let top = search.limit.map(|limit| {
+        parameters.push(("@limit", json!(limit)));
+        "TOP @limit "
+    });
+    let text = format!(
+        "SELECT {}c.instanceId, c.orchestrationName, c.orchestrationVersion, c.status, c.customStatus, \
+         c.currentExecutionId, c.createdAt, c.updatedAt, c.parentInstanceId \
+         FROM c WHERE {VISIBLE}{conditions} ORDER BY c.createdAt DESC",
+        top.unwrap_or_default()
+    );
+    (text, parameters)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_asks_for_what_it_names() {
+        let (text, parameters) = query(&InstanceSearch::default());
+        assert!(!text.contains("TOP") && parameters.is_empty(), "{text}");
+        let search = InstanceSearch {
+            status: Some("Failed".to_owned()),
+            orchestration: None,
+            id_prefix: Some("order-".to_owned()),
+            limit: Some(10),
+        };
+        let (text, parameters) = query(&search);
+        let names: Vec<&str> = parameters.iter().map(|(name, _)| *name).collect();
+        assert_eq!(names, ["@status", "@prefix", "@limit"]);
+        assert!(names.iter().all(|name| text.contains(name)) && !text.contains("@name"), "{text}");
+    }
+}

@@ -1,0 +1,107 @@
+//! Metrics of a provider, through the application's OpenTelemetry (feature `otel`).
+//!
+//! No attribute holds the id of an instance: their number is bounded by the operations that there are.
+
+#[cfg(feature = "otel")]
+mod instruments;
+
+#[cfg(feature = "otel")]
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::ProviderError;
+
+#[cfg(feature = "otel")]
+use crate::dispatch::Dispatch;
+use crate::meter::Meter;
+
+/// What waits for a dispatcher or a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Queue {
+    Orchestrator,
+    Worker,
+}
+
+/// What is done again.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Retried {
+    /// A batch that did not happen.
+    Write,
+    /// A turn that was fetched before.
+    Turn,
+    /// An activity that was fetched before.
+    Activity,
+}
+
+/// What a provider measures: nothing, unless the application has given a provider of meters.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Telemetry {
+    #[cfg(feature = "otel")]
+    instruments: Option<Arc<instruments::Instruments>>,
+}
+
+#[cfg(feature = "otel")]
+impl Telemetry {
+    /// Makes the instruments.
+    pub(crate) fn new(meter: &opentelemetry::metrics::Meter) -> Self {
+        Self { instruments: Some(Arc::new(instruments::Instruments::new(meter))) }
+    }
+
+    /// Counts what waits in this process for as long as its dispatch lives.
+    pub(crate) fn observe_queues(meter: &opentelemetry::metrics::Meter, dispatch: &Arc<Dispatch>) {
+        instruments::observe_queues(meter, dispatch);
+    }
+
+    /// Measures a call, or work beside the calls, that has ended.
+    pub(crate) fn ended(
+        &self,
+        operation: &'static str,
+        took: Duration,
+        meter: &Meter,
+        error: Option<&ProviderError>,
+    ) {
+        if let Some(instruments) = &self.instruments {
+            instruments.ended(operation, took, meter, error);
+        }
+    }
+
+    /// Counts a turn that was committed.
+    pub(crate) fn turn_committed(&self) {
+        if let Some(instruments) = &self.instruments {
+            instruments.turns.add(1, &[]);
+        }
+    }
+
+    /// Measures how long something was ready before it was claimed.
+    pub(crate) fn claimed(&self, queue: Queue, waited_ms: i64) {
+        if let Some(instruments) = &self.instruments {
+            instruments.claimed(queue, waited_ms);
+        }
+    }
+
+    /// Counts what is done again.
+    pub(crate) fn retried(&self, what: Retried) {
+        if let Some(instruments) = &self.instruments {
+            instruments.retried(what);
+        }
+    }
+}
+
+#[cfg(not(feature = "otel"))]
+#[allow(clippy::unused_self, reason = "the same calls as with the feature")]
+impl Telemetry {
+    pub(crate) fn ended(
+        &self,
+        _operation: &'static str,
+        _took: Duration,
+        _meter: &Meter,
+        _error: Option<&ProviderError>,
+    ) {
+    }
+
+    pub(crate) fn turn_committed(&self) {}
+
+    pub(crate) fn claimed(&self, _queue: Queue, _waited_ms: i64) {}
+
+    pub(crate) fn retried(&self, _what: Retried) {}
+}
