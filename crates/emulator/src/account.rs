@@ -318,8 +318,14 @@ impl Account {
     ///
     /// # Errors
     ///
-    /// The rule contradicts itself, or there is one of that name.
+    /// The rule contradicts itself or is about a region that the account does not have, or there is one of that
+    /// name.
     pub fn add_fault(&self, rule: FaultRule) -> Result<String, InvalidFault> {
+        // Regions are given when the account starts, so such a rule would never match. A container or a range may
+        // still come.
+        if let Some(region) = &rule.condition.region {
+            self.known_region(region).map_err(|error| InvalidFault(error.to_string()))?;
+        }
         self.faults.add(rule)
     }
 

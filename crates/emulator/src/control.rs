@@ -12,7 +12,7 @@ use thiserror::Error;
 
 use crate::account::Account;
 use crate::millis;
-use crate::store::Container;
+use crate::store::{Container, Partition};
 use crate::topology::{ANNOUNCEMENT, OVERLAP, Region};
 
 /// How writes move to another region.
@@ -64,7 +64,9 @@ pub enum ControlError {
         known: String,
     },
     /// The region has no listener that could be closed or opened.
-    #[error("{region} has no port of its own: start the account with several regions")]
+    #[error(
+        "{region} is the account's only region and has no port of its own: start the account with several regions"
+    )]
     NoOwnPort {
         /// The region that was named.
         region: RegionName,
@@ -76,18 +78,22 @@ pub enum ControlError {
         region: RegionName,
     },
     /// There is no such container.
-    #[error("there is no container {container}")]
+    #[error("there is no container {container}; {known}")]
     UnknownContainer {
         /// The container that was named, as `database/container`.
         container: String,
+        /// What there is instead, as the end of a sentence.
+        known: String,
     },
     /// The container has no such partition range.
-    #[error("{container} has no partition range {range}")]
+    #[error("{container} has no partition range {range}; it has {known}")]
     UnknownRange {
         /// The container, as `database/container`.
         container: String,
         /// The range that was named.
         range: String,
+        /// The ranges that there are, separated by commas.
+        known: String,
     },
     /// The partition ranges cannot be split or merged so.
     #[error("{reason}")]
@@ -134,6 +140,15 @@ impl Account {
             replication_paused: region.replication.paused,
         };
         topology.regions.iter().enumerate().map(state).collect()
+    }
+
+    /// How many containers there are, and how many partitions they have together.
+    #[must_use]
+    pub fn container_and_partition_counts(&self) -> (usize, usize) {
+        let catalog = &self.state().catalog;
+        let containers =
+            catalog.databases().iter().map(|database| database.containers().len()).sum();
+        (containers, catalog.partition_count())
     }
 
     /// The account's regions, the one that accepts writes first.
@@ -243,16 +258,11 @@ impl Account {
     ) -> Result<(), ControlError> {
         let write_region = to.map(|region| self.known_region(region)).transpose()?;
         let found = self.known_container(database, container)?;
-        let partitions = found.partitions();
-        let partition = partitions.iter().find(|partition| partition.id.as_str() == range);
-        let partition = partition.ok_or_else(|| ControlError::UnknownRange {
-            container: format!("{database}/{container}"),
-            range: range.to_owned(),
-        })?;
+        let partition = known_range(&found, (database, container), range)?;
         let account_region = self.state().topology.current().write_region(self.state().now());
         let mut state = partition.write();
         state.override_write_region(write_region, account_region);
-        found.store_partition(partition, &mut state);
+        found.store_partition(&partition, &mut state);
         drop(state);
         self.commit();
         Ok(())
@@ -273,6 +283,7 @@ impl Account {
     ) -> Result<[String; 2], ControlError> {
         let complete_at = self.state().now().after(takes);
         let found = self.known_container(database, container)?;
+        known_range(&found, (database, container), range)?;
         let definition = found.definition();
         let halves =
             found.change_layout(|layout| layout.split(range, &definition.key, complete_at));
@@ -295,6 +306,9 @@ impl Account {
     ) -> Result<String, ControlError> {
         let complete_at = self.state().now().after(takes);
         let found = self.known_container(database, container)?;
+        for range in [left, right] {
+            known_range(&found, (database, container), range)?;
+        }
         let whole = found.change_layout(|layout| layout.merge(left, right, complete_at));
         self.commit();
         Ok(whole.map_err(layout_refused)?.to_string())
@@ -320,7 +334,8 @@ impl Account {
         Ok(())
     }
 
-    fn known_region(&self, region: &RegionName) -> Result<usize, ControlError> {
+    /// The number of a region; one that the account does not have is told with those that it has.
+    pub(crate) fn known_region(&self, region: &RegionName) -> Result<usize, ControlError> {
         let topology = self.state().topology.current();
         topology.index_of(region).ok_or_else(|| {
             let names: Vec<&str> =
@@ -338,7 +353,20 @@ impl Account {
             self.state().catalog.database(database).and_then(|found| found.container(container));
         found.ok_or_else(|| ControlError::UnknownContainer {
             container: format!("{database}/{container}"),
+            known: self.known_containers(),
         })
+    }
+
+    /// The containers that there are, as the end of a sentence.
+    fn known_containers(&self) -> String {
+        let names = self.state().catalog.databases().into_iter().flat_map(|database| {
+            let name = |container: Arc<Container>| format!("{}/{}", database.id, container.id);
+            database.containers().into_iter().map(name).collect::<Vec<String>>()
+        });
+        match listed(names) {
+            names if names.is_empty() => "there are none yet".to_owned(),
+            names => format!("there are {names}"),
+        }
     }
 
     /// Applies what is due in a region by now, in every partition.
@@ -378,6 +406,31 @@ impl Account {
         }
         lost
     }
+}
+
+/// A partition range by its id; one that the container does not have is told with those that it has.
+fn known_range(
+    container: &Container,
+    (database, name): (&str, &str),
+    range: &str,
+) -> Result<Arc<Partition>, ControlError> {
+    let partitions = container.partitions();
+    let found = partitions.iter().find(|partition| partition.id.as_str() == range);
+    found.cloned().ok_or_else(|| ControlError::UnknownRange {
+        container: format!("{database}/{name}"),
+        range: range.to_owned(),
+        known: listed(partitions.iter().map(|partition| partition.id.to_string())),
+    })
+}
+
+/// Names in a sentence: the first of them, where there are more than anybody reads.
+fn listed(names: impl IntoIterator<Item = String>) -> String {
+    const MOST: usize = 20;
+    let mut names: Vec<String> = names.into_iter().take(MOST + 1).collect();
+    if names.len() > MOST {
+        names[MOST] = "…".to_owned();
+    }
+    names.join(", ")
 }
 
 fn layout_refused(reason: String) -> ControlError {

@@ -98,6 +98,7 @@ impl RegionListeners {
         // Held for the whole change, so that listener and topology agree however many change them at once.
         // Lock order: listeners before topology.
         let mut listeners = self.lock();
+        self.account.known_region(region)?;
         let listener = find(&mut listeners, region)?;
         self.account.set_online(region, false)?;
         listener.server = None; // Dropping the server closes its connections.
@@ -109,6 +110,7 @@ impl RegionListeners {
         // Held for the whole change, so that listener and topology agree however many change them at once.
         // Lock order: listeners before topology.
         let mut listeners = self.lock();
+        self.account.known_region(region)?;
         let listener = find(&mut listeners, region)?;
         if listener.server.is_none() {
             let address = listener.address;

@@ -20,7 +20,25 @@ Examples:
   sidereal emulator --regions \"West US,East US,North Europe\" --multi-write
   sidereal emulator --data-dir ~/cosmos --consistency Strong
   sidereal emulator --address 0.0.0.0 --advertise cosmos --enforce-throughput
-  sidereal emulator --port 0 --json")]
+  sidereal emulator --load shop.json
+  sidereal emulator --port 0 --json
+
+The file of --load; only ids and partition keys are required:
+  {\"databases\": [{
+    \"id\": \"shop\",
+    \"throughput\": 1000,
+    \"containers\": [{
+      \"id\": \"orders\",
+      \"partitionKey\": \"/customer\",
+      \"throughput\": {\"autoscale\": 4000},
+      \"defaultTtl\": 86400,
+      \"uniqueKeys\": [[\"/number\"]],
+      \"indexingPolicy\": {\"indexingMode\": \"consistent\", \"includedPaths\": [{\"path\": \"/*\"}]},
+      \"items\": [{\"id\": \"1\", \"customer\": \"contoso\", \"number\": 7}]
+    }]
+  }]}
+A partition key may be a list of paths or the service's own object, throughput a number or an autoscale
+maximum. Other properties of a container are written as the service names them.")]
 pub(crate) struct EmulatorArguments {
     /// Port to listen on; 0 takes any that is free.
     #[arg(long, default_value_t = DEFAULT_PORT)]
@@ -97,6 +115,12 @@ pub(crate) struct EmulatorArguments {
     /// A write is answered once it is on disk. Regions are those that the account began with.
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) data_dir: Option<PathBuf>,
+
+    /// File with databases, containers and items to begin with, as JSON.
+    ///
+    /// Databases and containers that are there already stay as they are; items are upserted.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) load: Option<PathBuf>,
 
     /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
     #[arg(long, value_name = "DIRECTORY")]

@@ -2,6 +2,8 @@
 
 mod announce;
 mod arguments;
+mod load;
+mod status;
 
 use std::io;
 
@@ -14,6 +16,7 @@ pub(crate) use arguments::EmulatorArguments;
 use crate::account::read_key;
 use crate::command::block_on;
 use crate::failure::{ExitStatus, Failure};
+use crate::output;
 use crate::state;
 
 /// Why the emulator did not run.
@@ -49,11 +52,24 @@ async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
     // Before anything is printed: whoever reads the first line may send a signal, and without a handler its
     // default action would end the process without a graceful shutdown.
     let mut signals = Signals::listen().map_err(Failure::system)?;
+    let contents = arguments.load.as_deref().map(load::read).transpose()?;
     let emulator = start(arguments).await?;
-    announce::print(&emulator, arguments)?;
-    signals.recv().await;
+    let served = async {
+        if let (Some(path), Some(contents)) = (&arguments.load, &contents) {
+            output::note(&load::load(&emulator, path, contents).await?);
+        }
+        announce::print(&emulator, arguments)?;
+        // Unbiased: the line has no end of its own.
+        tokio::select! {
+            () = signals.recv() => {}
+            () = status::show(emulator.account()) => {}
+        }
+        Ok(())
+    }
+    .await;
+    // Also after a failure: what was written is on disk before the command ends.
     emulator.shutdown().await;
-    Ok(())
+    served
 }
 
 async fn start(arguments: &EmulatorArguments) -> Result<Emulator, Failure> {

@@ -80,9 +80,9 @@ fn open(path: &Path) -> Result<(Box<dyn BufRead + Send>, Option<u64>), Failure> 
     Ok((Box::new(BufReader::new(file)), length))
 }
 
-/// The reason of a failed operation without the operation, whose number is that within the bulk: the line's number
-/// is the one that the reader knows.
-fn without_operation(sentence: &str) -> &str {
+/// The reason of a failed operation without the operation, whose number is that within the bulk: people know the
+/// line, or the place in a file.
+pub(crate) fn without_operation(sentence: &str) -> &str {
     let reason = sentence.strip_prefix("operation ").and_then(|rest| rest.split_once("): "));
     reason.map_or(sentence, |(_, reason)| reason)
 }

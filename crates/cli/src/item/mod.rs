@@ -6,6 +6,9 @@ mod lines;
 mod patch;
 mod point;
 
+pub(crate) use import::without_operation;
+pub(crate) use point::check_item;
+
 use clap::{Args, Subcommand};
 
 use crate::account::AccountArguments;

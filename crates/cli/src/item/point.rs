@@ -196,9 +196,14 @@ fn read(source: impl Read, name: &str) -> Result<String, Failure> {
 pub(super) fn item_of(text: &str) -> Result<Value, String> {
     let item: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;
-    match &item {
+    check_item(&item).map(|()| item)
+}
+
+/// Whether a value can be an item, or why not.
+pub(crate) fn check_item(item: &Value) -> Result<(), String> {
+    match item {
         Value::Object(properties) => match properties.get("id") {
-            Some(Value::String(_)) => Ok(item),
+            Some(Value::String(_)) => Ok(()),
             Some(_) => Err("its id is not text".to_owned()),
             None => Err("it has no id".to_owned()),
         },

@@ -9,6 +9,8 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use crate::account::{Account, command, refuses};
+
 /// No answer is waited for longer than this; it is far beyond what any takes.
 const TIMEOUT: Duration = Duration::from_secs(20);
 
@@ -155,6 +157,56 @@ fn failures_are_sentences_that_say_what_to_change() {
     assert!(tls.contains("http://127.0.0.1:1"), "{tls}");
     let nobody = emulator.refuses(&["regions", "--endpoint", "http://127.0.0.1:1"]);
     assert!(nobody.contains("sidereal emulator") && nobody.contains("--endpoint"), "{nobody}");
+}
+
+/// `offline Mars` on an account of one region used to say that Mars had no port.
+#[test]
+fn what_is_not_there_is_told_with_what_is() {
+    let account = Account::with_orders();
+    let refuses = |arguments: &[&str]| {
+        let endpoint = account.emulator.fact("http_endpoint");
+        refuses(7, &mut command(&[&["chaos", "--endpoint", endpoint], arguments].concat()))
+    };
+    for action in [
+        &["offline"][..],
+        &["online"],
+        &["remove"],
+        &["replication", "pause"],
+        &["replication", "resume"],
+        &["write-region"],
+        &["move-partition", "shop/orders", "0"],
+    ] {
+        let said = refuses(&[action, &["Mars"]].concat());
+        assert!(said.contains("no region Mars; it has South Central US"), "{action:?}: {said}");
+    }
+    assert!(refuses(&["replication", "delay", "Mars", "1s"]).contains("South Central US"));
+    for action in [
+        &["split", "shop/orders", "7"][..],
+        &["merge", "shop/orders", "0", "7"],
+        &["move-partition", "shop/orders", "7"],
+    ] {
+        let said = refuses(action);
+        assert!(said.contains("no partition range 7; it has 0, 1"), "{action:?}: {said}");
+    }
+    for action in [&["split", "shop/none", "0"][..], &["move-partition", "none/orders", "0"]] {
+        assert!(refuses(action).contains("there are shop/orders"), "{action:?}");
+    }
+}
+
+#[test]
+fn a_rule_that_could_never_match_and_an_only_region_are_refused() {
+    let account = Account::start(&[]);
+    let refuses = |arguments: &[&str]| {
+        let endpoint = account.emulator.fact("http_endpoint");
+        refuses(7, &mut command(&[&["chaos", "--endpoint", endpoint], arguments].concat()))
+    };
+    let said = refuses(&["fault", "add", "--hang", "--region", "Mars"]);
+    assert!(said.contains("it has South Central US"), "{said}");
+    assert!(
+        refuses(&["fault", "add", "--hang", "--container", "orders"])
+            .contains("database/container")
+    );
+    assert!(refuses(&["offline", "South Central US"]).contains("several regions"));
 }
 
 /// `sidereal chaos counters | head -1` used to end with an error about a broken pipe.

@@ -7,6 +7,7 @@ mod chaos;
 mod data_directory;
 mod emulator;
 mod items;
+mod loading;
 mod manual;
 mod orch;
 #[allow(dead_code, reason = "benchmarks do more with a process")]

@@ -104,7 +104,7 @@ pub struct FaultReport {
 
 /// A rule that cannot be added; the text says what to change.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InvalidFault(String);
+pub struct InvalidFault(pub(crate) String);
 
 impl fmt::Display for InvalidFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
