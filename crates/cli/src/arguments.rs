@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 use sidereal_protocol::Secret;
 
 use crate::chaos::ChaosArguments;
+use crate::config::ConfigArguments;
 use crate::container::ContainerArguments;
 use crate::database::DatabaseArguments;
 use crate::emulator::EmulatorArguments;
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     ///
     /// Against an account within the process, unless --endpoint or --emulator names another.
     Stress(StressArguments),
+    /// Show every setting: its value, where that comes from, its variable and its meaning.
+    Config(ConfigArguments),
     /// Print a shell's completions of commands and flags.
     Completions(CompletionArguments),
     /// Print the man page of a command, or write all of them.

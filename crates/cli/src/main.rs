@@ -6,6 +6,7 @@ mod account;
 mod arguments;
 mod chaos;
 mod command;
+mod config;
 mod container;
 mod database;
 mod defect;
@@ -48,6 +49,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Container(arguments) => container::run(&arguments),
         Command::Orch(arguments) => orch::run(&arguments),
         Command::Stress(arguments) => stress::run(&arguments),
+        Command::Config(arguments) => config::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::manual(&arguments),
     }

@@ -8,8 +8,8 @@ use std::collections::hash_map::Entry;
 
 use proc_macro2::Span;
 use syn::{
-    Attribute, Data, DeriveInput, Expr, Fields, GenericArgument, Ident, LitStr, PathArguments,
-    Type, Visibility, meta::ParseNestedMeta, spanned::Spanned,
+    Attribute, Data, DeriveInput, Expr, Fields, GenericArgument, Ident, Lit, LitStr, Meta,
+    MetaNameValue, PathArguments, Type, Visibility, meta::ParseNestedMeta, spanned::Spanned,
 };
 
 /// An option group: a struct whose fields are all `Option<T>`.
@@ -31,6 +31,23 @@ pub(crate) struct Field {
     pub(crate) variables: Vec<LitStr>,
     pub(crate) redacted: bool,
     pub(crate) resolution: Resolution,
+}
+
+impl Field {
+    /// The documentation as one line of text.
+    pub(crate) fn description(&self) -> String {
+        let line = |attribute: &Attribute| match &attribute.meta {
+            Meta::NameValue(MetaNameValue { value: Expr::Lit(literal), .. }) => {
+                match &literal.lit {
+                    Lit::Str(text) => Some(text.value().trim().to_owned()),
+                    _ => None,
+                }
+            }
+            _ => None,
+        };
+        let lines: Vec<String> = self.docs.iter().filter_map(line).collect();
+        lines.join(" ").trim().to_owned()
+    }
 }
 
 /// How the values of several layers become one.

@@ -228,7 +228,7 @@ fn nested_layers_check(group: &Group, field: &Field) -> Option<TokenStream> {
 
 fn settings(group: &Group, field: &Field) -> TokenStream {
     let Field { name, variables, redacted, .. } = field;
-    let text = name.to_string();
+    let (text, description) = (name.to_string(), field.description());
     if matches!(field.resolution, Resolution::Nested) {
         return quote! {
             table.nested(#text, |table| self.#name().describe(table));
@@ -264,6 +264,14 @@ fn settings(group: &Group, field: &Field) -> TokenStream {
         Resolution::Shadow { .. } | Resolution::Nested => quote!(shadowed),
     };
     quote! {
-        table.#add(#text, &[#(#variables),*], [#(#values),*], #default);
+        table.#add(
+            ::sidereal_driver::options::layering::Declaration {
+                name: #text,
+                variables: &[#(#variables),*],
+                description: #description,
+            },
+            [#(#values),*],
+            #default,
+        );
     }
 }

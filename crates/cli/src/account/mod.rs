@@ -11,3 +11,4 @@ mod selection;
 pub(crate) use arguments::{AccountArguments, read_key};
 pub(crate) use names::{ContainerName, ItemScope};
 pub(crate) use partition_key::KeyArguments;
+pub(crate) use selection::account_settings;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use http::Uri;
+use sidereal::options::{Layer, Setting, Source};
 use sidereal_protocol::{ConnectionString, Secret};
 
 use crate::failure::{ExitStatus, Failure};
@@ -76,6 +77,47 @@ pub(super) fn select(
         None => KeySource::Prompt,
     };
     Ok(Selection { endpoint, key })
+}
+
+/// What the environment says of the account, as rows beside those of the driver's settings.
+pub(crate) fn account_settings(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
+    let setting = |name: &str, variables: [&'static str; 3], default: Option<&str>, description| {
+        let found =
+            variables.iter().find_map(|name| variable(name).filter(|it| !it.trim().is_empty()));
+        let (value, source) = match (found, default) {
+            // A key is not shown, and neither is what holds one.
+            (Some(_), None) => (Some("(redacted)".to_owned()), Source::Layer(Layer::Environment)),
+            (Some(value), Some(_)) => (Some(value), Source::Layer(Layer::Environment)),
+            (None, Some(default)) => (Some(default.to_owned()), Source::Default),
+            (None, None) => (None, Source::Unset),
+        };
+        let name = format!("command.{name}");
+        Setting { name, value, source, variables: variables.to_vec(), description }
+    };
+    vec![
+        setting(
+            "connection_string",
+            [
+                "COSMOSDB_CONNECTION_STRING",
+                "COSMOS_CONNECTION_STRING",
+                "AZURE_COSMOS_CONNECTION_STRING",
+            ],
+            None,
+            "Endpoint and key of the account that commands work on. Wins over the two below.",
+        ),
+        setting(
+            "endpoint",
+            ["COSMOSDB_ENDPOINT", "COSMOS_ENDPOINT", "AZURE_COSMOS_ENDPOINT"],
+            Some(EMULATOR_ENDPOINT),
+            "Endpoint of the account that commands work on, unless --endpoint names another.",
+        ),
+        setting(
+            "key",
+            ["COSMOSDB_KEY", "COSMOS_KEY", "AZURE_COSMOS_KEY"],
+            None,
+            "Key of the account, unless --key-file names a file that holds it.",
+        ),
+    ]
 }
 
 fn connection_string(text: &str) -> Result<(String, Secret), Failure> {
@@ -197,6 +239,25 @@ mod tests {
             let wanted = Wanted { endpoint: Some(wrong.into()), ..Wanted::default() };
             let failure = select(&wanted, |_| None).unwrap_err();
             assert_eq!(failure.status(), ExitStatus::InvalidInput, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_table_of_settings_shows_no_secret() {
+        let set =
+            [("COSMOS_KEY", "c2VjcmV0"), ("COSMOSDB_CONNECTION_STRING", "AccountKey=c2VjcmV0")];
+        let variable = |name: &str| {
+            let found = set.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        let rows = account_settings(variable);
+        let sources: Vec<String> = rows.iter().map(|row| row.source.to_string()).collect();
+        assert_eq!(sources, ["environment", "default", "environment"]);
+        assert_eq!(rows[1].value.as_deref(), Some(EMULATOR_ENDPOINT));
+        assert!(!format!("{rows:?}").contains("c2VjcmV0"), "{rows:?}");
+        for row in rows {
+            let known = PREFIXES.iter().zip(&row.variables);
+            assert!(known.into_iter().all(|(prefix, name)| name.starts_with(prefix)), "{row:?}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 mod account;
 mod chaos;
+mod config;
 mod data_directory;
 mod emulator;
 mod items;

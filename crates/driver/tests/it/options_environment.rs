@@ -146,6 +146,16 @@ fn no_two_settings_share_a_variable() {
     }
 }
 
+#[test]
+fn a_setting_is_described_in_the_words_of_its_declaration() {
+    let settings = OptionLayers::default().settings();
+    for setting in &settings {
+        assert!(setting.description.ends_with('.'), "{}: {:?}", setting.name, setting.description);
+    }
+    let http2 = settings.iter().find(|it| it.name == "client_options.is_http2_allowed").unwrap();
+    assert_eq!(http2.description, "Whether HTTP/2 is offered.");
+}
+
 /// Only what one call alone can know, or what has no text form, goes without a variable.
 #[test]
 fn every_setting_can_be_set_by_a_variable_unless_it_belongs_to_one_call() {

@@ -64,6 +64,10 @@ fn every_setting_is_documented_with_a_test_that_exists() {
             problems.push(format!("{} is not in docs/settings.md", setting.name));
             continue;
         };
+        if !row.contains(&format!("| {} |", setting.description)) {
+            problems
+                .push(format!("{} is described otherwise: {}", setting.name, setting.description));
+        }
         let shown_by = row.trim_end_matches(" |").rsplit(" | ").next().unwrap_or_default();
         let proofs = references(shown_by);
         if !proofs.iter().any(|proof| proof.contains("::")) {

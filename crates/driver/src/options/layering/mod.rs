@@ -11,4 +11,4 @@ mod settings;
 
 pub use environment::{EnvironmentError, EnvironmentReader, MalformedVariable};
 pub use group::{Layer, Merge, OptionGroup, same_layers};
-pub use settings::{Setting, SettingsTable, Source};
+pub use settings::{Declaration, Setting, SettingsTable, Source};

@@ -15,6 +15,19 @@ pub struct Setting {
     pub source: Source,
     /// The variable that can set it, and its aliases.
     pub variables: Vec<&'static str>,
+    /// What it means, in the words of its declaration.
+    pub description: &'static str,
+}
+
+/// What a declaration says of a setting, whatever its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Declaration<'a> {
+    /// The field's name.
+    pub name: &'a str,
+    /// The variable that can set it, and its aliases.
+    pub variables: &'a [&'static str],
+    /// The field's documentation.
+    pub description: &'static str,
 }
 
 /// Where a value came from.
@@ -55,8 +68,7 @@ impl SettingsTable {
     /// Adds a setting of which the highest layer wins. `layers` begins with the lowest.
     pub fn shadowed<const N: usize>(
         &mut self,
-        name: &str,
-        variables: &[&'static str],
+        declaration: Declaration<'_>,
         layers: [(Layer, Option<String>); N],
         default: Option<String>,
     ) {
@@ -67,14 +79,13 @@ impl SettingsTable {
             (None, Some(default)) => (Source::Default, Some(default)),
             (None, None) => (Source::Unset, None),
         };
-        self.push(name, variables, source, value);
+        self.push(declaration, source, value);
     }
 
     /// Adds a setting to which every layer contributes. `layers` begins with the lowest.
     pub fn merged<const N: usize>(
         &mut self,
-        name: &str,
-        variables: &[&'static str],
+        declaration: Declaration<'_>,
         layers: [(Layer, Option<String>); N],
         default: Option<String>,
     ) {
@@ -90,7 +101,7 @@ impl SettingsTable {
         };
         let texts: Vec<String> = set.into_iter().map(|(_, text)| text).collect();
         let value = if texts.is_empty() { default } else { Some(texts.join(" + ")) };
-        self.push(name, variables, source, value);
+        self.push(declaration, source, value);
     }
 
     /// Adds what `describe` adds, under `name`.
@@ -108,14 +119,10 @@ impl SettingsTable {
         self.settings
     }
 
-    fn push(
-        &mut self,
-        name: &str,
-        variables: &[&'static str],
-        source: Source,
-        value: Option<String>,
-    ) {
+    fn push(&mut self, declaration: Declaration<'_>, source: Source, value: Option<String>) {
+        let Declaration { name, variables, description } = declaration;
         let name = format!("{}{name}", self.prefix);
-        self.settings.push(Setting { name, value, source, variables: variables.to_vec() });
+        let variables = variables.to_vec();
+        self.settings.push(Setting { name, value, source, variables, description });
     }
 }
