@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use sidereal_protocol::CosmosStatus;
+
 use super::Raced;
 use crate::diagnostics::{Decision, RetryTarget};
 use crate::retry::{
@@ -70,6 +72,17 @@ impl OperationRetryState {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
+        // Refused by one region after another, until none was left: which of them accepts writes is changing, and the
+        // one that will may be any. The wait is over, so all of them are tried anew. Not after the first: others
+        // may only become known by its response, which names the partition.
+        let is_refused = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
+            if status == CosmosStatus::WRITE_FORBIDDEN);
+        let is_left = self.failed_endpoints.is_empty()
+            || !matches!(verdict.decision, Decision::RetryHere { .. });
+        if is_refused && !is_left {
+            self.failed_endpoints.clear();
+            return;
+        }
         // What the endpoint is not to blame for can be tried there again.
         let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
         let other = raced.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);

@@ -72,12 +72,16 @@ pub(crate) fn resolve_route<'a>(
             Route::ProbeOr { home, moved_to }
         }
         true => Route::To(moved_to),
-        // The operation cannot go where the partition has moved; anywhere but where the partition fails.
+        // The operation cannot go where the partition has moved: anywhere but where the partition fails. If that
+        // is everywhere else, it was others that met those failures: what is left is doubtful, and still tried
+        // before a region that has failed the operation itself.
         false => {
             let mut failed = wanted.failed_endpoints.clone();
             failed.extend(entry.failed_endpoints().cloned());
             let elsewhere = Wanted { failed_endpoints: &failed, ..*wanted };
-            Route::To(resolve_endpoint(snapshot, &elsewhere, now))
+            let is_left = is_elsewhere_left(snapshot, &elsewhere);
+            let wanted = if is_left { &elsewhere } else { wanted };
+            Route::To(resolve_endpoint(snapshot, wanted, now))
         }
     }
 }
@@ -394,6 +398,18 @@ mod tests {
         assert_eq!(elsewhere.route(&moved, now), "North", "not where it fails");
         let failed = Asked::read().of_partition(0).after_failing_in(&["East"]);
         assert_eq!(failed.route(&moved, now + second), "North");
+    }
+
+    /// An operation met a partition whose other regions had failed others: it went to the same region three times
+    /// without a pause and gave up, while there was one that it had not tried.
+    #[test]
+    fn a_region_that_failed_the_partition_is_tried_before_one_that_failed_the_operation() {
+        let now = Instant::now();
+        let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
+        let asked = Asked::read().of_partition(0).after_failing_in(&["East", "North"]);
+        assert_eq!(asked.route(&moved, now), "West");
+        let everywhere = Asked::read().of_partition(0).after_failing_in(&["East", "West", "North"]);
+        assert_eq!(everywhere.route(&moved, now), "North", "the last one, in place");
     }
 
     #[test]

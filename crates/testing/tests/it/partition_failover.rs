@@ -5,7 +5,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use sidereal_driver::options::CosmosClientOptions;
 use sidereal_driver::{CosmosOperation, OperationOptions};
-use sidereal_emulator::{AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation};
+use sidereal_emulator::{
+    AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation, WriteRegionChange,
+};
 use sidereal_protocol::{RegionName, ResourceLink, ResourceType};
 use sidereal_testing::in_process::InProcessAccount;
 
@@ -119,6 +121,41 @@ async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
     tokio::time::sleep(6 * SECOND).await;
     stack.execute(&upsert_of(&moved, "1")).await.unwrap();
     assert_eq!(regions(&stack.execute(&upsert_of(&moved, "1")).await), ["West US"]);
+}
+
+/// A write that every region had refused waited and was sent to the last of them again and again, although writes had
+/// been handed over to another one meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_every_region_refused_goes_around_again_once_it_has_waited() {
+    for successor in ["East US", "UK South"] {
+        let mut options = CosmosClientOptions::default();
+        options.availability.max_failover_retry_count = Some(8);
+        let account = AccountOptions {
+            partition_failover: true,
+            partitions: Some(4),
+            ..AccountOptions::default()
+        };
+        let stack = Stack::with(account, options).await;
+        let customer = stack.customer_in("1").await;
+        stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+        let emulated = stack.account.account();
+        emulated.set_online(&"West US".into(), false).unwrap();
+        let hand_over = async {
+            tokio::time::sleep(SECOND / 2).await;
+            let change = WriteRegionChange::Graceful {
+                announcement: Duration::ZERO,
+                overlap: Duration::ZERO,
+            };
+            emulated.change_write_region(&successor.into(), change).unwrap();
+        };
+        let write = upsert_of(&customer, "1");
+        let (written, ()) = tokio::join!(stack.execute(&write), hand_over);
+        let mut tried = regions(&written);
+        tried.dedup();
+        assert_eq!(tried[..3], ["West US", "East US", "UK South"], "each before any of them twice");
+        assert_eq!(tried.last().map(String::as_str), Some(successor));
+        written.unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
