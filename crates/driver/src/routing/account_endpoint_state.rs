@@ -147,6 +147,12 @@ impl AccountEndpointState {
         })
     }
 
+    /// Whether connections to an endpoint work, as far as is known. One that is avoided for another reason answers.
+    pub(crate) fn is_reachable(&self, endpoint: &Endpoint) -> bool {
+        let mark = self.unavailable_endpoints.get(endpoint);
+        mark.is_none_or(|mark| mark.reason != UnavailableReason::TransportError)
+    }
+
     /// Endpoints that have been avoided for long enough to be probed.
     pub(crate) fn due_for_probe(&self, now: Instant) -> impl Iterator<Item = &CosmosEndpoint> {
         let is_due = move |it: &&CosmosEndpoint| {

@@ -67,7 +67,7 @@ pub(crate) fn resolve_route<'a>(
     let (home, moved_to) = (entry.first_failed_endpoint(), entry.current_endpoint());
     let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate;
     let is_home_up = account.is_available(&home.endpoint, wanted.traffic == Traffic::Writes, now);
-    match is_usable(moved_to) {
+    match is_usable(moved_to) && account.is_reachable(&moved_to.endpoint) {
         true if is_due && wanted.may_probe && is_home_up && is_usable(home) => {
             Route::ProbeOr { home, moved_to }
         }
@@ -134,7 +134,7 @@ fn resolve_endpoint<'a>(
 /// Whether an endpoint may be chosen before others.
 ///
 /// With automatic partition failover the write region takes the writes of every partition that has not moved,
-/// whatever became of the others.
+/// whatever became of the others; unless it cannot be reached: every write would wait for a connection first.
 fn is_in_service(
     snapshot: &LocationSnapshot,
     candidate: &CosmosEndpoint,
@@ -146,7 +146,9 @@ fn is_in_service(
     let follows_partitions =
         is_write && snapshot.partitions.mechanism(account, traffic) == FOLLOWS_PARTITIONS;
     let is_writer = || account.write_endpoints().iter().any(|it| it == candidate);
-    (follows_partitions && is_writer()) || account.is_available(&candidate.endpoint, is_write, now)
+    let is_chosen_writer =
+        || follows_partitions && is_writer() && account.is_reachable(&candidate.endpoint);
+    is_chosen_writer() || account.is_available(&candidate.endpoint, is_write, now)
 }
 
 const FOLLOWS_PARTITIONS: Option<Mechanism> = Some(Mechanism::AutomaticFailover);
@@ -440,6 +442,34 @@ mod tests {
         assert_eq!(failed.route(&single, now), "East");
         let whole = Asked::write().after_failing_in(&["West"]);
         assert_eq!(whole.route(&single, now), "West", "metadata is written in the write region");
+    }
+
+    /// Every write tried to connect to a write region that was down before it went where its partition had moved.
+    #[test]
+    fn writes_pass_over_a_write_region_that_cannot_be_reached_where_partitions_move() {
+        let now = Instant::now();
+        let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
+        let mark = |reason| {
+            let marked = mark_endpoint_unavailable(&state, &west, reason, now, MINUTE);
+            snapshot(marked, true)
+        };
+        let write = Asked::write().of_partition(0);
+        assert_eq!(write.route(&mark(UnavailableReason::TransportError), now), "East");
+        // It answers: where one partition's writes go says nothing of the others.
+        assert_eq!(write.route(&mark(UnavailableReason::WriteForbidden), now), "West");
+        let refused = Asked::write().of_partition(0).after_failing_in(&["East", "North"]);
+        assert_eq!(refused.route(&mark(UnavailableReason::TransportError), now), "West");
+    }
+
+    #[test]
+    fn a_partition_is_not_looked_for_where_no_connection_can_be_made() {
+        let now = Instant::now();
+        let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
+        let reason = UnavailableReason::TransportError;
+        let marked =
+            mark_endpoint_unavailable(&moved.account, &endpoint("East"), reason, now, MINUTE);
+        let down = LocationSnapshot { account: std::sync::Arc::new(marked), ..moved };
+        assert_eq!(Asked::read().of_partition(0).route(&down, now), "North");
     }
 
     #[test]

@@ -123,6 +123,27 @@ async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
     assert_eq!(regions(&stack.execute(&upsert_of(&moved, "1")).await), ["West US"]);
 }
 
+/// Every write of a partition that the service had moved tried to connect to the lost write region first.
+#[tokio::test(start_paused = true)]
+async fn writes_of_a_moved_partition_do_not_try_the_lost_write_region_again() {
+    let account = AccountOptions { partition_failover: true, ..AccountOptions::default() };
+    let stack = Stack::partitioned(account, "West US").await;
+    let customer = stack.customer_in("1").await;
+    stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+    let emulated = stack.account.account();
+    emulated.set_online(&"West US".into(), false).unwrap();
+    let east = RegionName::from("East US");
+    emulated.move_partition("store", "orders", "1", Some(&east)).unwrap();
+    let first = stack.execute(&upsert_of(&customer, "1")).await;
+    assert_eq!(regions(&first).last().map(String::as_str), Some("East US"));
+    first.unwrap();
+    for _ in 0..5 {
+        let written = stack.execute(&upsert_of(&customer, "1")).await;
+        assert_eq!(regions(&written), ["East US"]);
+        written.unwrap();
+    }
+}
+
 /// A write that every region had refused waited and was sent to the last of them again and again, although writes had
 /// been handed over to another one meanwhile.
 #[tokio::test(start_paused = true)]
