@@ -10,6 +10,7 @@ use crate::chaos::ChaosArguments;
 use crate::config::ConfigArguments;
 use crate::container::ContainerArguments;
 use crate::database::DatabaseArguments;
+use crate::demo::DemoArguments;
 use crate::emulator::EmulatorArguments;
 use crate::item::ItemArguments;
 use crate::manual::{CompletionArguments, ManualArguments};
@@ -44,6 +45,13 @@ and AZURE_COSMOS_… are other names of the three), else the emulator on this ma
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
+    /// See it survive outages: orchestrations on an account whose partitions and regions fail on a schedule.
+    ///
+    /// Starts an account of three regions on this machine and an application on it. One partition becomes sick, a region
+    /// slow, and the write region is lost; writes are handed over and come back. At the end, what the orchestrations left
+    /// in the account is compared with what follows from the seed: the exit status is 0 only if every one completed
+    /// exactly once.
+    Demo(DemoArguments),
     /// Run a Cosmos DB account that any SDK can talk to.
     ///
     /// The account lives in memory, or in a directory (--data-dir), and answers on one port, with TLS (https) and

@@ -1,6 +1,7 @@
 //! The `sidereal` command.
 //!
-//! Arguments in, text out: what the command does is in the crates that it calls.
+//! Arguments in, text out: what the command does is in the crates that it calls. The demo is the exception: an
+//! application of its own.
 
 mod account;
 mod arguments;
@@ -10,6 +11,7 @@ mod config;
 mod container;
 mod database;
 mod defect;
+mod demo;
 mod emulator;
 mod failure;
 mod item;
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
+        Command::Demo(arguments) => demo::run(arguments).map_err(Into::into),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),

@@ -110,14 +110,14 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, Failure> {
 
 /// The ways in which the system asks a process to end.
 #[cfg(unix)]
-struct Signals {
+pub(crate) struct Signals {
     interrupt: tokio::signal::unix::Signal,
     terminate: tokio::signal::unix::Signal,
 }
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
             interrupt: signal(SignalKind::interrupt())?,
@@ -125,7 +125,7 @@ impl Signals {
         })
     }
 
-    async fn recv(&mut self) {
+    pub(crate) async fn recv(&mut self) {
         // Unbiased: both end the command in the same way.
         tokio::select! {
             _ = self.interrupt.recv() => {}
@@ -135,15 +135,15 @@ impl Signals {
 }
 
 #[cfg(windows)]
-struct Signals(tokio::signal::windows::CtrlC);
+pub(crate) struct Signals(tokio::signal::windows::CtrlC);
 
 #[cfg(windows)]
 impl Signals {
-    fn listen() -> io::Result<Self> {
+    pub(crate) fn listen() -> io::Result<Self> {
         Ok(Self(tokio::signal::windows::ctrl_c()?))
     }
 
-    async fn recv(&mut self) {
+    pub(crate) async fn recv(&mut self) {
         self.0.recv().await;
     }
 }

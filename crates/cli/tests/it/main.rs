@@ -6,6 +6,7 @@ mod account;
 mod chaos;
 mod config;
 mod data_directory;
+mod demo;
 mod emulator;
 mod items;
 mod loading;

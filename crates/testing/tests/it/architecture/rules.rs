@@ -217,4 +217,23 @@ pub(crate) const RULES: &[Rule] = &[
         invariant: "arguments and printing only",
         ..BASE
     },
+    Rule {
+        files: &[
+            "crates/cli/src/demo/report",
+            "crates/cli/src/demo/schedule.rs",
+            "crates/cli/src/demo/verdict.rs",
+            "crates/cli/src/demo/view/frame.rs",
+            "crates/cli/src/demo/view/summary.rs",
+            "crates/cli/src/demo/workload/orders.rs",
+        ],
+        forbidden: &["Instant::now", "SystemTime::now", "duroxide", "sidereal", "std::fs", "tokio"],
+        invariant: "of the demo are functions of values",
+        ..BASE
+    },
+    Rule {
+        files: &["crates/cli/src/demo/ledger.rs"],
+        forbidden: &["duroxide", "sidereal", "sidereal_duroxide"],
+        invariant: "it reads without driver and client, whose work is being checked",
+        ..BASE
+    },
 ];

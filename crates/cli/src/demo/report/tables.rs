@@ -1,0 +1,126 @@
+//! The tables of the page.
+
+use super::escaped;
+use crate::demo::forced::ForcedChange;
+use crate::demo::observe::{Calls, PhaseTotals, Timeline};
+use crate::demo::schedule::{Schedule, Windows};
+use crate::demo::stage::{self, Adjustment};
+use crate::demo::view::{milliseconds, percentages, thousands};
+
+/// A table of numbers; the first column is a heading of its row.
+fn table(caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
+    table_of("numbers", caption, heads, rows)
+}
+
+/// A table of texts.
+fn text_table(caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
+    table_of("words", caption, heads, rows)
+}
+
+fn table_of(class: &str, caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
+    let head: String =
+        heads.iter().map(|head| format!("<th scope=\"col\">{}</th>", escaped(head))).collect();
+    let row = |cells: &Vec<String>| {
+        let cell = |(column, cell): (usize, &String)| match column {
+            0 => format!("<th scope=\"row\">{}</th>", escaped(cell)),
+            _ => format!("<td>{}</td>", escaped(cell)),
+        };
+        let cells: String = cells.iter().enumerate().map(cell).collect();
+        format!("<tr>{cells}</tr>")
+    };
+    let rows: String = rows.iter().map(row).collect();
+    format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{0}\"><table class=\"{class}\"><caption>{0}</caption>\
+         <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
+        escaped(caption)
+    )
+}
+
+fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
+    texts.map(str::to_owned).to_vec()
+}
+
+/// What the application saw in each phase.
+pub(super) fn calls(timeline: &Timeline) -> String {
+    let heads = texts([
+        "phase",
+        "operations",
+        "failed",
+        "read p50 (ms)",
+        "read p99",
+        "write p50",
+        "write p99",
+        "failovers",
+        "hedges",
+    ]);
+    let row = |phase: &PhaseTotals| {
+        let counted = &phase.counted;
+        let at = |calls: &Calls, share| milliseconds(calls.latency.percentile(share));
+        vec![
+            phase.kind.name().to_owned(),
+            thousands(counted.operations()),
+            thousands(counted.failed()),
+            at(&counted.reads, 0.5),
+            at(&counted.reads, 0.99),
+            at(&counted.writes, 0.5),
+            at(&counted.writes, 0.99),
+            thousands(counted.failovers()),
+            thousands(counted.hedges()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
+    table("What the application saw, as its client reports it", &heads, &rows)
+}
+
+/// What the service counted in each phase.
+pub(super) fn requests(timeline: &Timeline) -> String {
+    let mut heads = texts(["phase", "requests", "RU", "orchestrations completed"]);
+    heads.extend(timeline.regions.iter().map(ToString::to_string));
+    let row = |phase: &PhaseTotals| {
+        let mut row = vec![
+            phase.kind.name().to_owned(),
+            thousands(phase.requests.iter().sum()),
+            thousands(phase.charge as u64),
+            thousands(phase.completed),
+        ];
+        row.extend(percentages(&phase.requests).iter().map(|share| format!("{share:.0} %")));
+        row
+    };
+    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
+    table("What the service counted", &heads, &rows)
+}
+
+/// What happened to the account, and when.
+pub(super) fn steps(schedule: &Schedule) -> String {
+    let row = |step: &crate::demo::schedule::Step| {
+        vec![format!("{:.2} s", step.at.as_secs_f64()), step.action.to_string()]
+    };
+    let rows: Vec<Vec<String>> = schedule.steps.iter().map(row).collect();
+    text_table("What happened to the account", &texts(["at", "what"]), &rows)
+}
+
+/// Which settings are not the usual ones.
+pub(super) fn adjustments(windows: &Windows) -> String {
+    let row = |it: &Adjustment| vec![it.what.to_owned(), it.here.clone(), it.usually.to_owned()];
+    let rows: Vec<Vec<String>> = stage::adjustments(windows).iter().map(row).collect();
+    let caption = "Seconds stand for minutes: settings that are not the usual ones";
+    text_table(caption, &texts(["setting", "here", "usually"]), &rows)
+}
+
+/// What a forced change lost.
+pub(super) fn lost(forced: &ForcedChange) -> String {
+    let row = |write: &sidereal_emulator::LostWrite| {
+        vec![
+            write.items.join(" "),
+            format!("{}/{}", write.database, write.container),
+            write.range.clone(),
+            write.lsn.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> = forced.lost.iter().map(row).collect();
+    table(
+        "Acknowledged writes that were lost",
+        &texts(["item", "container", "range", "LSN"]),
+        &rows,
+    )
+}

@@ -1,0 +1,134 @@
+//! What is said before a run and after it: the settings, the tables of the phases, the verdict.
+
+use super::Opening;
+use super::table::{milliseconds, percentages, table, thousands};
+use crate::demo::director::distance_ms;
+use crate::demo::forced::ForcedChange;
+use crate::demo::observe::{Calls, PhaseTotals, Timeline};
+use crate::demo::run::PLAIN_PER_ORCHESTRATION;
+use crate::demo::stage::{Adjustment, adjustments};
+use crate::demo::verdict::Verdict;
+
+/// What a run is about, and which settings are not the usual ones.
+pub(super) fn opening(opening: &Opening<'_>) -> String {
+    let Opening { seed, duration, rate, regions, schedule } = opening;
+    let region = |(number, region): (usize, &_)| format!("{region} ({} ms)", distance_ms(number));
+    let names: Vec<String> = regions.iter().enumerate().map(region).collect();
+    let line =
+        |it: &Adjustment| format!("  {:<10} {:<56} (usually {})\n", it.what, it.here, it.usually);
+    let settings: String = adjustments(&schedule.windows).iter().map(line).collect();
+    format!(
+        "\
+An account with {count} regions, each at its distance from the application:
+  {names}
+{rate} orchestrations and {plain} plain reads and writes a second for {duration}, seed {seed}.
+Seconds stand for minutes here, so these settings are not the usual ones:
+{settings}
+",
+        count = names.len(),
+        names = names.join(", "),
+        plain = rate * PLAIN_PER_ORCHESTRATION,
+        duration = humantime::format_duration(*duration),
+    )
+}
+
+/// The tables of the phases, the forced change, and the verdict.
+pub(crate) fn summary(timeline: &Timeline, forced: &ForcedChange, verdict: &Verdict) -> String {
+    let mut text = String::new();
+    text.push_str("\nWhat the application saw, as its client reports it (latencies in ms)\n\n");
+    text.push_str(&calls(timeline));
+    text.push_str("\nWhat the service counted\n\n");
+    text.push_str(&requests(timeline));
+    text.push_str(&failures(timeline));
+    text.push_str(&forced_change(forced));
+    text.push_str(&verdict_text(verdict));
+    text
+}
+
+fn calls(timeline: &Timeline) -> String {
+    let heads = [
+        "phase",
+        "operations",
+        "failed",
+        "read p50",
+        "p99",
+        "write p50",
+        "p99",
+        "failovers",
+        "hedges",
+    ];
+    let row = |phase: &PhaseTotals| {
+        let counted = &phase.counted;
+        let at = |calls: &Calls, share| milliseconds(calls.latency.percentile(share));
+        vec![
+            phase.kind.name().to_owned(),
+            thousands(counted.operations()),
+            thousands(counted.failed()),
+            at(&counted.reads, 0.5),
+            at(&counted.reads, 0.99),
+            at(&counted.writes, 0.5),
+            at(&counted.writes, 0.99),
+            thousands(counted.failovers()),
+            thousands(counted.hedges()),
+        ]
+    };
+    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
+    table(&heads.map(str::to_owned), &rows)
+}
+
+fn requests(timeline: &Timeline) -> String {
+    let mut heads = ["phase", "requests", "RU", "orchestrations"].map(str::to_owned).to_vec();
+    heads.extend(timeline.regions.iter().map(ToString::to_string));
+    let row = |phase: &PhaseTotals| {
+        let mut row = vec![
+            phase.kind.name().to_owned(),
+            thousands(phase.requests.iter().sum()),
+            thousands(phase.charge as u64),
+            thousands(phase.completed),
+        ];
+        row.extend(percentages(&phase.requests).iter().map(|share| format!("{share:.0} %")));
+        row
+    };
+    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
+    table(&heads, &rows)
+}
+
+/// What failed, in the client's words.
+fn failures(timeline: &Timeline) -> String {
+    let counted = timeline.counted();
+    if counted.failures.is_empty() {
+        return String::new();
+    }
+    let line = |(sentence, times): (&String, &u64)| format!("  {times} × {sentence}\n");
+    let lines: String = counted.failures.iter().map(line).collect();
+    format!("\nFailures that the client reported\n\n{lines}")
+}
+
+fn forced_change(forced: &ForcedChange) -> String {
+    let ForcedChange { from, to, acknowledged, lost, left, problem } = forced;
+    let heads = ["container", "range", "LSN", "items"].map(str::to_owned);
+    let row = |write: &sidereal_emulator::LostWrite| {
+        vec![
+            format!("{}/{}", write.database, write.container),
+            write.range.clone(),
+            write.lsn.to_string(),
+            write.items.join(" "),
+        ]
+    };
+    let rows: Vec<Vec<String>> = lost.iter().map(row).collect();
+    let problem = problem.as_ref().map(|problem| format!("\n  ✗ {problem}\n")).unwrap_or_default();
+    format!(
+        "\nA forced change of the write region, on an account of its own: from {from} to {to},\n\
+         while replication lags. {acknowledged} writes were acknowledged, {left} are there. Lost, as the service lists them:\n\n{}{problem}",
+        table(&heads, &rows),
+    )
+}
+
+fn verdict_text(verdict: &Verdict) -> String {
+    let mark = if verdict.is_kept() { "✓" } else { "✗" };
+    let sentences: String =
+        verdict.sentences.iter().map(|sentence| format!("  ✗ {sentence}\n")).collect();
+    let more = verdict.problems - verdict.sentences.len();
+    let more = if more > 0 { format!("  … and {more} more\n") } else { String::new() };
+    format!("\n{sentences}{more}{mark} {}\n", verdict.summary())
+}
