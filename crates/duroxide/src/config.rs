@@ -304,3 +304,41 @@ impl fmt::Debug for CosmosDBProviderConfig {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(set: &[(&str, &str)]) -> Result<CosmosDBProviderConfig, ProviderSetupError> {
+        CosmosDBProviderConfig::from_lookup(|name| {
+            set.iter().find(|(it, _)| *it == name).map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn the_environment_names_the_account_the_database_and_the_container() {
+        let account = [("COSMOSDB_ENDPOINT", "https://contoso/"), ("COSMOSDB_KEY", "c2VjcmV0")];
+        let config = of(&account).unwrap();
+        assert_eq!((config.database.as_str(), config.container.as_str()), ("duroxide", "duroxide"));
+        let printed = format!("{config:?}");
+        assert!(printed.contains("https://contoso/") && !printed.contains("c2VjcmV0"), "{printed}");
+        let names = [("COSMOSDB_DATABASE", "workflows"), ("COSMOS_CONTAINER", "orders")];
+        let config = of(&[&account[..], &names].concat()).unwrap();
+        assert_eq!((config.database.as_str(), config.container.as_str()), ("workflows", "orders"));
+        let aliases = [("COSMOS_ENDPOINT", "https://other/"), ("COSMOS_KEY", "c2VjcmV0")];
+        assert!(format!("{:?}", of(&aliases).unwrap()).contains("https://other/"));
+        let both = of(&[&account[..], &aliases].concat()).unwrap();
+        assert!(format!("{both:?}").contains("https://contoso/"), "the alias comes second");
+    }
+
+    #[test]
+    fn what_is_missing_or_malformed_in_the_environment_is_told() {
+        let key = ("COSMOSDB_KEY", "c2VjcmV0");
+        let told = |set: &[(&str, &str)]| of(set).unwrap_err().to_string();
+        assert!(told(&[key]).contains("COSMOSDB_ENDPOINT is not set"));
+        assert!(told(&[("COSMOSDB_ENDPOINT", ""), key]).contains("COSMOSDB_ENDPOINT is not set"));
+        assert!(told(&[("COSMOSDB_ENDPOINT", "https://c/")]).contains("COSMOSDB_KEY is not set"));
+        let malformed = told(&[("COSMOSDB_ENDPOINT", "https://c/"), ("COSMOSDB_KEY", "no key!")]);
+        assert!(!malformed.contains("no key!"), "{malformed}");
+    }
+}
