@@ -27,6 +27,11 @@ pub(crate) struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
+Examples:
+  sidereal emulator
+  sidereal container create shop/orders --partition-key /customer
+  sidereal sql shop/orders \"SELECT * FROM c\"
+
 Exit status:
     0  success
     1  failed

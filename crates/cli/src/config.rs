@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 use sidereal::options::{CosmosEnvironmentOptions, OptionLayers, Setting, Source};
 
 use crate::account::account_settings;
-use crate::command::FormatArguments;
+use crate::command::{Format, FormatArguments};
 use crate::failure::{ExitStatus, Failure};
+use crate::output;
+use crate::table;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -50,6 +52,12 @@ pub(crate) fn run(arguments: &ConfigArguments) -> Result<(), Failure> {
         }
         // One setting has the width of the terminal for each of its facts.
         [one] => arguments.format.print_facts(&facts(one)),
+        // Five columns in a terminal would each be cut to nothing.
+        several
+            if arguments.format.format() == Format::Table && table::terminal_width().is_some() =>
+        {
+            Ok(output::print(&several.iter().map(block).collect::<String>())?)
+        }
         several => arguments.format.print(HEADS, &several.iter().map(row).collect::<Vec<_>>()),
     }
 }
@@ -77,6 +85,17 @@ fn facts(setting: &Setting) -> [(&'static str, Value); 5] {
     ]
 }
 
+/// A setting on lines of its own.
+fn block(setting: &Setting) -> String {
+    let value = setting.value.as_deref().unwrap_or("-");
+    let variables = match setting.variables.as_slice() {
+        [] => String::new(),
+        variables => format!("    {}\n", variables.join(", ")),
+    };
+    let Setting { name, source, description, .. } = setting;
+    format!("{name} = {} ({source})\n{variables}    {description}\n", table::printable(value))
+}
+
 fn row(setting: &Setting) -> (Value, [String; 5]) {
     let facts = facts(setting);
     let object = facts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
@@ -89,4 +108,23 @@ fn row(setting: &Setting) -> (Value, [String; 5]) {
         setting.description.to_owned(),
     ];
     (Value::Object(object), cells)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_setting_on_a_terminal_has_a_line_for_each_of_its_facts() {
+        let setting = Setting {
+            name: "group.name".to_owned(),
+            value: Some("7".to_owned()),
+            source: Source::Default,
+            variables: vec!["A", "B"],
+            description: "What it means.",
+        };
+        assert_eq!(block(&setting), "group.name = 7 (default)\n    A, B\n    What it means.\n");
+        let unset = Setting { value: None, source: Source::Unset, variables: vec![], ..setting };
+        assert_eq!(block(&unset), "group.name = - (unset)\n    What it means.\n");
+    }
 }

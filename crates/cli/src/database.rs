@@ -20,6 +20,7 @@ Examples:
   sidereal db list
   sidereal db create shop
   sidereal db create shop --autoscale 4000
+  sidereal db show shop
   sidereal db delete shop --yes")]
 pub(crate) struct DatabaseArguments {
     #[command(flatten)]

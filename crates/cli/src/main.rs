@@ -13,6 +13,7 @@ mod database;
 mod defect;
 mod demo;
 mod emulator;
+mod examples;
 mod failure;
 mod item;
 mod manual;
@@ -28,13 +29,14 @@ mod throughput;
 
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory, FromArgMatches};
 
 use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let matches = examples::with_examples(Arguments::command()).get_matches();
+    let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     defect::guarded(|| match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => output::report(&failure),

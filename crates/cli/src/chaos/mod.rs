@@ -33,11 +33,21 @@ const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";
 Examples:
   sidereal chaos regions
   sidereal chaos offline \"West US\"
+  sidereal chaos online \"West US\"
+  sidereal chaos remove \"West US\"
+  sidereal chaos write-region \"East US\"
   sidereal chaos write-region \"East US\" --forced
   sidereal chaos replication delay \"East US\" 250ms
+  sidereal chaos replication pause \"East US\"
+  sidereal chaos replication resume \"East US\"
+  sidereal chaos move-partition shop/orders 0 \"East US\"
   sidereal chaos split shop/orders 0
+  sidereal chaos merge shop/orders 1 2
   sidereal chaos fault add --status 503 --region \"West US\" --hits 3
-  sidereal chaos fault add --delay-before 2s --operation Read --probability 0.1
+  sidereal chaos fault add --delay-before 2s --operation Read --probability 0.1 --name slow
+  sidereal chaos fault list
+  sidereal chaos fault remove slow
+  sidereal chaos fault clear
   sidereal chaos counters --reset")]
 pub(crate) struct ChaosArguments {
     /// Address of the running emulator, without TLS.

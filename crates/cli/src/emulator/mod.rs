@@ -62,7 +62,7 @@ async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
         // Unbiased: the line has no end of its own.
         tokio::select! {
             () = signals.recv() => {}
-            () = status::show(emulator.account()) => {}
+            () = status::show(emulator.account()), if !arguments.json => {}
         }
         Ok(())
     }

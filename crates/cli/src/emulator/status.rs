@@ -68,9 +68,7 @@ fn described(
     let charge = (now.charge - before.charge).max(0.0) / seconds;
     let regions: Vec<String> = regions.iter().map(region).collect();
     format!(
-        "{requests:.0} requests/s | {charge:.1} RU/s | {} requests in all | {containers} containers, \
-         {partitions} partitions | {}",
-        now.requests,
+        "{requests:.0} requests/s | {charge:.1} RU/s | {containers} containers, {partitions} partitions | {}",
         regions.join(", ")
     )
 }
@@ -111,7 +109,7 @@ mod tests {
         let regions = [state("West US", true, true), state("East US", false, false)];
         assert_eq!(
             described(&before, &now, (2, 4), &regions),
-            "10 requests/s | 2.5 RU/s | 30 requests in all | 2 containers, 4 partitions | \
+            "10 requests/s | 2.5 RU/s | 2 containers, 4 partitions | \
              West US (writes), East US (offline)"
         );
         let reset = Sample { at: start + Duration::from_secs(4), requests: 0, charge: 0.0 };

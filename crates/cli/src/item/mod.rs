@@ -20,10 +20,14 @@ use crate::failure::Failure;
 Examples:
   sidereal item get shop/orders 4711 --partition-key contoso
   sidereal item put shop/orders '{\"id\":\"4711\",\"customer\":\"contoso\",\"total\":120}'
+  sidereal item put shop/orders @order.json
+  sidereal item create shop/orders - < order.json
   sidereal item patch shop/orders 4711 --partition-key contoso --set /status='\"shipped\"' --increment /total=5
   sidereal item delete shop/orders 4711 --partition-key contoso
   sidereal item export shop/orders orders.jsonl
-  sidereal item import shop/orders orders.jsonl")]
+  sidereal item export shop/orders --query \"SELECT * FROM c WHERE c.total > 100\" > large.jsonl
+  sidereal item import shop/orders orders.jsonl
+  zcat orders.jsonl.gz | sidereal item import shop/orders -")]
 pub(crate) struct ItemArguments {
     #[command(flatten)]
     account: AccountArguments,
