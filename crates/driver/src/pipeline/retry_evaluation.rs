@@ -34,6 +34,8 @@ pub(crate) struct OperationRetryState {
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
     pub(crate) now: Instant,
+    /// Whether some region does not accept writes.
+    was_write_refused: bool,
     retries: u32,
 }
 
@@ -49,6 +51,7 @@ impl OperationRetryState {
             elsewhere: Elsewhere { is_left: false },
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
+            was_write_refused: false,
             retries: 0,
         }
     }
@@ -72,14 +75,14 @@ impl OperationRetryState {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
-        // Refused by one region after another, until none was left: which of them accepts writes is changing, and the
-        // one that will may be any. The wait is over, so all of them are tried anew. Not after the first: others
-        // may only become known by its response, which names the partition.
-        let is_refused = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
+        // A write that one region after another has failed until none was left, and that some refused: which of them
+        // accepts writes is changing. By the time that it has waited any may, and all of them are tried anew. Not
+        // after the first: others may only become known by its response, which names the partition.
+        self.was_write_refused |= matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
             if status == CosmosStatus::WRITE_FORBIDDEN);
-        let is_left = self.failed_endpoints.is_empty()
-            || !matches!(verdict.decision, Decision::RetryHere { .. });
-        if is_refused && !is_left {
+        let is_in_place = matches!(verdict.decision, Decision::RetryHere { .. })
+            && verdict.charged == Some(Budget::Failover);
+        if self.was_write_refused && is_in_place && !self.failed_endpoints.is_empty() {
             self.failed_endpoints.clear();
             return;
         }
