@@ -61,9 +61,10 @@ fn log_if_asked() {
 }
 
 async fn show(arguments: DemoArguments) -> Result<(), DemoError> {
-    // Before a run of half a minute, not after it.
+    // Before a run of half a minute, not after it; a report that is there stays until there is another.
     if let Some(path) = &arguments.report {
-        File::create(path).map_err(|source| DemoError::Report { path: path.clone(), source })?;
+        let opened = File::options().create(true).append(true).open(path);
+        opened.map_err(|source| DemoError::Report { path: path.clone(), source })?;
     }
     let regions = &arguments.regions.0;
     let schedule = schedule(arguments.seed, arguments.duration, regions);
