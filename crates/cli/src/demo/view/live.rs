@@ -83,7 +83,8 @@ impl Live {
     }
 
     fn restore(&mut self) -> io::Result<()> {
-        queue!(self.out, ResetColor, Show)?;
+        // The interrupt key has the terminal drop what is on its way to it, which may be the end of an update.
+        queue!(self.out, EndSynchronizedUpdate, ResetColor, Show)?;
         self.out.flush()
     }
 
