@@ -106,14 +106,27 @@ impl Core {
             },
         }
         about_instance(&instance);
+        Ok(Some(self.note_claim(item, work_item, seen, now)))
+    }
+
+    /// Takes note of an activity that is locked.
+    pub(super) fn note_claim(
+        &self,
+        item: WorkerDocument,
+        work_item: WorkItem,
+        seen: Option<Version>,
+        now: i64,
+    ) -> Claimed {
         self.store.telemetry.claimed(Queue::Worker, now.saturating_sub(item.visible_at));
         if item.attempt_count > 1 {
             self.store.telemetry.retried(Retried::Activity);
         }
-        let (attempts, expires) = (item.attempt_count, item.locked_until.unwrap_or_default());
+        let token = item.lock_token.clone().unwrap_or_default();
+        let (attempts, instance) = (item.attempt_count, item.instance_id.clone());
+        let expires = item.locked_until.unwrap_or_default();
         self.dispatch.item_taken(&item.id, expires, now);
         self.items.insert(&token, item, expires, now);
-        Ok(Some(Claimed { work_item, token, attempts, instance, seen }))
+        Claimed { work_item, token, attempts, instance, seen }
     }
 
     /// Writes a lock. If the history of the instance is known, the same batch reads the instance, so that the worker's

@@ -29,7 +29,6 @@ impl Core {
         self.check_item(ACK, token, &item)?;
         let instance = &item.instance_id;
         about_instance(instance);
-        self.claim_ahead(token);
         let mut batch = vec![removed(&item)];
         let (mut parts, mut message) = (Vec::new(), None);
         if let Some(completion) = &completion {
@@ -51,7 +50,8 @@ impl Core {
                 }
             }
         }
-        match self.store.write(instance, &batch, until).await {
+        let next = self.claim_ahead(token, instance);
+        match self.write_end(instance, &batch, next, until).await {
             Ok(results) => {
                 if let Some(message) = &mut message {
                     message.etag = results.get(1).and_then(|it| it.etag().cloned());

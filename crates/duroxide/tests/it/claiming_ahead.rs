@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use duroxide::providers::{Provider, TagFilter, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
+use sidereal_testing::in_process::Interruption;
 
 use crate::crashes::INTERRUPTIONS;
 use crate::turns::{Done, LOCK, ack, begin, completed, enqueue, fetch, fetch_activity, raised};
@@ -43,14 +44,15 @@ async fn begun(world: &World) -> Arc<CosmosDBProvider> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_takes_a_claim_and_an_end_and_the_history_no_request() {
+async fn the_activities_of_an_instance_take_a_claim_and_then_a_request_each() {
     let world = World::new();
     let provider = begun(&world).await;
     let (done, requests) = world.requests(work(Arc::clone(&provider), 5)).await;
     let ids: Vec<u64> = done.iter().map(|(id, _)| *id).collect();
     assert_eq!(ids, IDS.collect::<Vec<_>>(), "in the order in which they were scheduled");
     assert!(done.iter().all(|(_, attempts)| *attempts == 1), "{done:?}");
-    assert_eq!(requests, 10);
+    // The first claim, and five ends, of which four claim the next one too.
+    assert_eq!(requests, 6);
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,8 +82,8 @@ async fn an_activity_that_is_claimed_for_a_worker_goes_to_whoever_asks_on_the_sa
     assert_eq!(work(Arc::clone(&provider), 1).await, [(2, 1)]);
     let (done, requests) = world.requests(work(Arc::clone(&provider), 1)).await;
     assert_eq!(done, [(3, 1)]);
-    // Its end, and the claim of the next one.
-    assert_eq!(requests, 2);
+    // Its end, which claims the next one.
+    assert_eq!(requests, 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -118,37 +120,67 @@ async fn a_worker_reads_what_its_own_process_has_committed_since() {
     tokio::spawn(worker).await.unwrap();
 }
 
+/// A worker ends the activities of two instances, one after the other, and is interrupted at a request.
+async fn interrupted(interruption: Interruption, at: usize) {
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    for instance in ["i", "j"] {
+        begin(&provider, instance, Done::first(instance).with_activities(instance, IDS)).await;
+    }
+    world.network.arm(at, interruption);
+    tokio::select! {
+        _ = work(Arc::clone(&provider), 14) => {}
+        () = world.network.stopped() => {}
+    }
+    world.network.disarm();
+    drop(provider);
+    tokio::time::sleep(LOCK * 2).await;
+    let what = format!("{interruption:?} at request {at}");
+    let another = world.settled().await;
+    while let Some((item, token, _)) = fetch_activity(&another).await {
+        let WorkItem::ActivityExecute { instance, id, .. } = item else { panic!("{item:?}") };
+        let completion = completed(&instance, id, String::new());
+        another.ack_work_item(&token, Some(completion)).await.unwrap();
+    }
+    for _ in ["i", "j"] {
+        let (turn, _, _) = fetch(&another).await.unwrap();
+        let ids = turn.messages.iter().map(|message| match message {
+            WorkItem::ActivityCompleted { id, .. } => *id,
+            _ => panic!("{message:?}, {what}"),
+        });
+        assert_eq!(turn.messages.len(), IDS.count(), "{what}");
+        assert_eq!(ids.collect::<BTreeSet<u64>>(), IDS.collect(), "{what}");
+    }
+    assert_eq!(world.count("worker_queue").await, 0, "{what}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_interruption_at_every_request_loses_no_activity_and_ends_none_twice() {
-    let mut tried = 0;
+    // A claim for each instance, and ten ends; then the feeder asks for more.
     for interruption in INTERRUPTIONS {
-        for at in 0..10 {
-            let world = World::new();
-            let provider = begun(&world).await;
-            world.network.arm(at, interruption);
-            tokio::select! {
-                _ = work(Arc::clone(&provider), 8) => {}
-                () = world.network.stopped() => {}
-            }
-            world.network.disarm();
-            drop(provider);
-            tokio::time::sleep(LOCK * 2).await;
-            let what = format!("{interruption:?} at request {at}");
-            let another = world.settled().await;
-            while let Some((item, token, _)) = fetch_activity(&another).await {
-                let WorkItem::ActivityExecute { id, .. } = item else { panic!("{item:?}") };
-                let completion = completed("i", id, String::new());
-                another.ack_work_item(&token, Some(completion)).await.unwrap();
-            }
-            let (turn, _, _) = fetch(&another).await.unwrap();
-            let ids = turn.messages.iter().map(|message| match message {
-                WorkItem::ActivityCompleted { id, .. } => *id,
-                _ => panic!("{message:?}, {what}"),
-            });
-            assert_eq!(turn.messages.len(), IDS.count(), "{what}");
-            assert_eq!(ids.collect::<BTreeSet<u64>>(), IDS.collect(), "{what}");
-            tried += 1;
+        for at in 0..14 {
+            interrupted(interruption, at).await;
         }
     }
-    println!("{tried} interruptions");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_that_has_changed_is_not_claimed_and_the_other_one_ends() {
+    let world = World::new();
+    let provider = begun(&world).await;
+    let another = Arc::new(world.settled().await);
+    let worker = async move {
+        let poll = Duration::from_secs(1);
+        let fetch = || provider.fetch_work_item(LOCK, poll, None, &TagFilter::DefaultOnly);
+        let (_, token, _) = fetch().await.unwrap().unwrap();
+        // Another process has taken the next one meanwhile.
+        let (item, _, _) = fetch_activity(&another).await.unwrap();
+        assert!(matches!(item, WorkItem::ActivityExecute { id: 3, .. }));
+        let completion = completed("i", 2, String::new());
+        provider.ack_work_item(&token, Some(completion)).await.unwrap();
+        let (item, _, attempts) = fetch().await.unwrap().unwrap();
+        assert!(matches!(item, WorkItem::ActivityExecute { id: 4, .. }), "{item:?}");
+        assert_eq!(attempts, 1);
+    };
+    tokio::spawn(worker).await.unwrap();
 }

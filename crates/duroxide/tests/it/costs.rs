@@ -101,7 +101,7 @@ async fn orchestrations_cost_no_more_than_they_should_at_one_partition_and_at_ei
         assert!(activity.requests <= 6.0, "{activity}");
         let fan_out = average(partitions, 5, false).await;
         println!("{partitions} partition(s), fan-out of five:            {fan_out}");
-        assert!(fan_out.requests <= 17.0, "{fan_out}");
+        assert!(fan_out.requests <= 13.5, "{fan_out}");
         let child = average(partitions, 0, true).await;
         println!("{partitions} partition(s), parent with a child:        {child}");
         assert!(child.requests <= 11.0, "{child}");

@@ -60,9 +60,7 @@ async fn requests_and_charges_by_operation_add_up_to_what_the_account_has_counte
     assert_eq!(grown("sidereal.duroxide.requests", None), requests);
     let counted = grown("sidereal.duroxide.request_charge", None);
     assert!((counted - charge).abs() < 0.01 * requests, "{counted} of {charge}");
-    for operation in
-        ["enqueue_for_orchestrator", "ack_orchestration_item", "ack_work_item", "claim_ahead"]
-    {
+    for operation in ["enqueue_for_orchestrator", "ack_orchestration_item", "ack_work_item"] {
         let of = Some((OPERATION, operation));
         assert!(grown("sidereal.duroxide.request_charge", of) > 10.0, "{operation}");
         println!(
