@@ -74,6 +74,30 @@ impl FormatArguments {
     }
 }
 
+#[derive(Args, Clone, Copy, Debug)]
+pub(crate) struct DiagnosticsArguments {
+    /// Print what happened attempt by attempt, as JSON, to standard error.
+    #[arg(long, global = true)]
+    diagnostics: bool,
+}
+
+impl DiagnosticsArguments {
+    /// Tells what an operation went through, whatever came of it.
+    pub(crate) fn of<T>(
+        self,
+        outcome: sidereal::Result<sidereal::Response<T>>,
+    ) -> sidereal::Result<sidereal::Response<T>> {
+        let diagnostics = match &outcome {
+            Ok(response) => Some(response.diagnostics()),
+            Err(error) => error.diagnostics(),
+        };
+        if let Some(diagnostics) = diagnostics.filter(|_| self.diagnostics) {
+            output::note(&diagnostics.to_json());
+        }
+        outcome
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct Confirmation {
     /// Do not ask first.

@@ -10,7 +10,7 @@ use sidereal::options::CreateContainerOptions;
 use sidereal::{CosmosClient, ErrorKind};
 
 use crate::account::{AccountArguments, ContainerName};
-use crate::command::{Confirmation, FormatArguments, block_on};
+use crate::command::{Confirmation, DiagnosticsArguments, FormatArguments, block_on};
 use crate::database;
 use crate::failure::Failure;
 use crate::output;
@@ -29,6 +29,8 @@ pub(crate) struct ContainerArguments {
     account: AccountArguments,
     #[command(flatten)]
     format: FormatArguments,
+    #[command(flatten)]
+    diagnostics: DiagnosticsArguments,
     #[command(subcommand)]
     action: Action,
 }
@@ -101,12 +103,13 @@ fn indexing_policy(text: &str) -> Result<IndexingPolicy, String> {
 pub(crate) fn run(arguments: &ContainerArguments) -> Result<(), Failure> {
     block_on(async {
         let client = arguments.account.connect()?;
+        let told = arguments.diagnostics;
         match &arguments.action {
             Action::List { database } => list(&client, database, &arguments.format).await,
-            Action::Create(arguments) => create(&client, arguments).await,
-            Action::Show { container } => show(&client, container, &arguments.format).await,
+            Action::Create(arguments) => create(&client, arguments, told).await,
+            Action::Show { container } => show(&client, container, &arguments.format, told).await,
             Action::Delete { container, confirmation } => {
-                delete(&client, container, confirmation).await
+                delete(&client, container, confirmation, told).await
             }
         }
     })
@@ -136,7 +139,11 @@ fn describe_ttl(ttl: Option<TimeToLive>) -> String {
     }
 }
 
-async fn create(client: &CosmosClient, arguments: &CreateArguments) -> Result<(), Failure> {
+async fn create(
+    client: &CosmosClient,
+    arguments: &CreateArguments,
+    diagnostics: DiagnosticsArguments,
+) -> Result<(), Failure> {
     let name = &arguments.container;
     let database = client.database(&name.database);
     let options = CreateContainerOptions {
@@ -149,7 +156,7 @@ async fn create(client: &CosmosClient, arguments: &CreateArguments) -> Result<()
         }
         false => database.create_container(arguments.properties(), Some(options)).await,
     };
-    let created = created.map_err(|error| match error.kind() {
+    let created = diagnostics.of(created).map_err(|error| match error.kind() {
         ErrorKind::Conflict => Failure::from(error)
             .with_hint("--if-not-exists accepts one with the same partition key"),
         _ => database::missing(error, &name.database),
@@ -176,9 +183,11 @@ async fn show(
     client: &CosmosClient,
     name: &ContainerName,
     format: &FormatArguments,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     let container = name.client(client);
-    let read = container.read(None).await.map_err(|error| name.explain(error))?;
+    let read = diagnostics.of(container.read(None).await);
+    let read = read.map_err(|error| name.explain(error))?;
     let properties = read.into_properties()?;
     let throughput = container.read_throughput(None).await?;
     let ranges = container.read_feed_ranges().await?;
@@ -206,9 +215,11 @@ async fn delete(
     client: &CosmosClient,
     name: &ContainerName,
     confirmation: &Confirmation,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     confirmation.ask(&format!("Delete the container {name} with all its items?"))?;
-    name.client(client).delete(None).await.map_err(|error| name.explain(error))?;
+    let deleted = diagnostics.of(name.client(client).delete(None).await);
+    deleted.map_err(|error| name.explain(error))?;
     Ok(output::print(&format!("Container {name}: deleted.\n"))?)
 }
 

@@ -6,10 +6,10 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use sidereal::models::{DatabaseProperties, ThroughputProperties};
 use sidereal::options::CreateDatabaseOptions;
-use sidereal::{CosmosClient, ErrorKind};
+use sidereal::{CosmosClient, ErrorKind, Response};
 
 use crate::account::AccountArguments;
-use crate::command::{Confirmation, FormatArguments, block_on};
+use crate::command::{Confirmation, DiagnosticsArguments, FormatArguments, block_on};
 use crate::failure::Failure;
 use crate::output;
 use crate::throughput::{self, ThroughputArguments};
@@ -27,6 +27,8 @@ pub(crate) struct DatabaseArguments {
     account: AccountArguments,
     #[command(flatten)]
     format: FormatArguments,
+    #[command(flatten)]
+    diagnostics: DiagnosticsArguments,
     #[command(subcommand)]
     action: Action,
 }
@@ -64,13 +66,15 @@ enum Action {
 pub(crate) fn run(arguments: &DatabaseArguments) -> Result<(), Failure> {
     block_on(async {
         let client = arguments.account.connect()?;
+        let told = arguments.diagnostics;
         match &arguments.action {
             Action::List => list(&client, &arguments.format).await,
             Action::Create { id, throughput, if_not_exists } => {
-                create(&client, id, throughput.throughput(), *if_not_exists).await
+                let created = create(&client, id, throughput.throughput(), *if_not_exists);
+                created_or_there(id, told.of(created.await))
             }
-            Action::Show { id } => show(&client, id, &arguments.format).await,
-            Action::Delete { id, confirmation } => delete(&client, id, confirmation).await,
+            Action::Show { id } => show(&client, id, &arguments.format, told).await,
+            Action::Delete { id, confirmation } => delete(&client, id, confirmation, told).await,
         }
     })
 }
@@ -90,12 +94,19 @@ async fn create(
     id: &str,
     throughput: Option<ThroughputProperties>,
     if_not_exists: bool,
-) -> Result<(), Failure> {
+) -> sidereal::Result<Response<DatabaseProperties>> {
     let options = Some(CreateDatabaseOptions { throughput, ..Default::default() });
-    let created = match if_not_exists {
+    match if_not_exists {
         true => client.create_database_if_not_exists(id, options).await,
         false => client.create_database(id, options).await,
-    };
+    }
+}
+
+/// Says what became of a database that was to be created.
+fn created_or_there(
+    id: &str,
+    created: sidereal::Result<Response<DatabaseProperties>>,
+) -> Result<(), Failure> {
     let created = created.map_err(|error| {
         let exists = error.kind() == ErrorKind::Conflict;
         let failure = Failure::from(error);
@@ -109,9 +120,15 @@ async fn create(
     Ok(output::print(&format!("Database {id}: {what}.\n"))?)
 }
 
-async fn show(client: &CosmosClient, id: &str, format: &FormatArguments) -> Result<(), Failure> {
+async fn show(
+    client: &CosmosClient,
+    id: &str,
+    format: &FormatArguments,
+    diagnostics: DiagnosticsArguments,
+) -> Result<(), Failure> {
     let database = client.database(id);
-    let properties = database.read(None).await.map_err(|error| missing(error, id))?;
+    let properties = diagnostics.of(database.read(None).await);
+    let properties = properties.map_err(|error| missing(error, id))?;
     let properties = properties.into_properties()?;
     let throughput = database.read_throughput(None).await?;
     let containers = database.query_containers("SELECT * FROM root", None).collect().await?;
@@ -131,9 +148,11 @@ async fn delete(
     client: &CosmosClient,
     id: &str,
     confirmation: &Confirmation,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     confirmation.ask(&format!("Delete the database {id} with all its containers and items?"))?;
-    client.database(id).delete(None).await.map_err(|error| missing(error, id))?;
+    let deleted = diagnostics.of(client.database(id).delete(None).await);
+    deleted.map_err(|error| missing(error, id))?;
     Ok(output::print(&format!("Database {id}: deleted.\n"))?)
 }
 

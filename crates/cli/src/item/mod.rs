@@ -12,13 +12,14 @@ pub(crate) use point::check_item;
 use clap::{Args, Subcommand};
 
 use crate::account::AccountArguments;
-use crate::command::block_on;
+use crate::command::{DiagnosticsArguments, block_on};
 use crate::failure::Failure;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Examples:
   sidereal item get shop/orders 4711 --partition-key contoso
+  sidereal item get shop/orders 4711 --partition-key contoso --diagnostics
   sidereal item put shop/orders '{\"id\":\"4711\",\"customer\":\"contoso\",\"total\":120}'
   sidereal item put shop/orders @order.json
   sidereal item create shop/orders - < order.json
@@ -31,6 +32,8 @@ Examples:
 pub(crate) struct ItemArguments {
     #[command(flatten)]
     account: AccountArguments,
+    #[command(flatten)]
+    diagnostics: DiagnosticsArguments,
     #[command(subcommand)]
     action: Action,
 }
@@ -63,12 +66,13 @@ enum Action {
 pub(crate) fn run(arguments: &ItemArguments) -> Result<(), Failure> {
     block_on(async {
         let client = arguments.account.connect()?;
+        let told = arguments.diagnostics;
         match &arguments.action {
-            Action::Get(arguments) => point::get(&client, arguments).await,
-            Action::Put(arguments) => point::put(&client, arguments).await,
-            Action::Create(arguments) => point::create(&client, arguments).await,
-            Action::Patch(arguments) => patch::patch(&client, arguments).await,
-            Action::Delete(arguments) => point::delete(&client, arguments).await,
+            Action::Get(arguments) => point::get(&client, arguments, told).await,
+            Action::Put(arguments) => point::put(&client, arguments, told).await,
+            Action::Create(arguments) => point::create(&client, arguments, told).await,
+            Action::Patch(arguments) => patch::patch(&client, arguments, told).await,
+            Action::Delete(arguments) => point::delete(&client, arguments, told).await,
             Action::Import(arguments) => import::import(&client, arguments).await,
             Action::Export(arguments) => export::export(&client, arguments).await,
         }

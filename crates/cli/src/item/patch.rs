@@ -6,6 +6,7 @@ use sidereal::{CosmosClient, Patch};
 
 use super::point::{ConditionArguments, missing, told};
 use crate::account::{ContainerName, ItemScope, KeyArguments};
+use crate::command::DiagnosticsArguments;
 use crate::failure::{ExitStatus, Failure};
 
 #[derive(Args, Debug)]
@@ -44,12 +45,14 @@ pub(super) struct PatchArguments {
 pub(super) async fn patch(
     client: &CosmosClient,
     arguments: &PatchArguments,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     let patch = arguments.patch()?;
     let ItemScope { container, definition } = arguments.container.open(client).await?;
     let key = arguments.key.key_of_item(&arguments.id, &definition)?;
     let options = arguments.etag.options();
     let patched = container.patch_item(key.clone(), &arguments.id, patch, options).await;
+    let patched = diagnostics.of(patched);
     told(&arguments.id, &patched.map_err(|error| missing(error, &arguments.id, &key))?)
 }
 

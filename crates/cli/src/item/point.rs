@@ -11,6 +11,7 @@ use sidereal::options::ItemOptions;
 use sidereal::{CosmosClient, ErrorKind, ItemResponse};
 
 use crate::account::{ContainerName, ItemScope, KeyArguments};
+use crate::command::DiagnosticsArguments;
 use crate::failure::{ExitStatus, Failure};
 use crate::output;
 use crate::system_properties::without_system_properties;
@@ -84,10 +85,14 @@ fn etag(text: &str) -> Result<Etag, String> {
     Etag::new(text).map_err(|error| error.to_string())
 }
 
-pub(super) async fn get(client: &CosmosClient, arguments: &GetArguments) -> Result<(), Failure> {
+pub(super) async fn get(
+    client: &CosmosClient,
+    arguments: &GetArguments,
+    diagnostics: DiagnosticsArguments,
+) -> Result<(), Failure> {
     let ItemScope { container, definition } = arguments.container.open(client).await?;
     let key = arguments.key.key_of_item(&arguments.id, &definition)?;
-    let read = container.read_item(key.clone(), &arguments.id, None).await;
+    let read = diagnostics.of(container.read_item(key.clone(), &arguments.id, None).await);
     let mut item: Value =
         read.map_err(|error| missing(error, &arguments.id, &key))?.into_model()?;
     if arguments.no_system {
@@ -100,11 +105,12 @@ pub(super) async fn get(client: &CosmosClient, arguments: &GetArguments) -> Resu
 pub(super) async fn create(
     client: &CosmosClient,
     arguments: &CreateArguments,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     let item = arguments.read()?;
     let ItemScope { container, definition } = arguments.container.open(client).await?;
     let created = container.create_item(definition.extract(&item), &item, None).await;
-    let created = created.map_err(|error| match error.kind() {
+    let created = diagnostics.of(created).map_err(|error| match error.kind() {
         ErrorKind::Conflict => {
             Failure::from(error).with_hint("`sidereal item put` replaces the item that is there")
         }
@@ -113,23 +119,28 @@ pub(super) async fn create(
     told(id_of(&item), &created)
 }
 
-pub(super) async fn put(client: &CosmosClient, arguments: &PutArguments) -> Result<(), Failure> {
+pub(super) async fn put(
+    client: &CosmosClient,
+    arguments: &PutArguments,
+    diagnostics: DiagnosticsArguments,
+) -> Result<(), Failure> {
     let item = arguments.item.read()?;
     let ItemScope { container, definition } = arguments.item.container.open(client).await?;
     let key = definition.extract(&item);
     let options = arguments.condition.options();
-    let written = container.upsert_item(key, &item, options).await?;
+    let written = diagnostics.of(container.upsert_item(key, &item, options).await)?;
     told(id_of(&item), &written)
 }
 
 pub(super) async fn delete(
     client: &CosmosClient,
     arguments: &DeleteArguments,
+    diagnostics: DiagnosticsArguments,
 ) -> Result<(), Failure> {
     let ItemScope { container, definition } = arguments.container.open(client).await?;
     let key = arguments.key.key_of_item(&arguments.id, &definition)?;
     let options = arguments.condition.options();
-    let deleted = container.delete_item(key.clone(), &arguments.id, options).await;
+    let deleted = diagnostics.of(container.delete_item(key.clone(), &arguments.id, options).await);
     told(&arguments.id, &deleted.map_err(|error| missing(error, &arguments.id, &key))?)
 }
 

@@ -144,3 +144,22 @@ fn an_export_that_fails_leaves_no_file() {
     assert!(!file.exists() && !file.with_extension("jsonl.partial").exists());
     account.refuses(7, &["item", "export", "shop/orders", "/nowhere/at/all.jsonl"]);
 }
+
+#[test]
+fn what_an_operation_went_through_is_told_apart_from_its_result() {
+    let account = Account::with_orders();
+    let put = ["item", "put", "shop/orders", r#"{"id":"1","customer":"a"}"#, "--diagnostics"];
+    let (status, said, noted) = account.given(&put, "");
+    assert_eq!(status, Some(0), "{noted}");
+    assert!(said.contains("created") && !said.contains("attempts"), "{said}");
+    let told: serde_json::Value = serde_json::from_str(noted.trim()).unwrap();
+    assert_eq!(told["attempts"].as_array().unwrap().len(), 1, "{told}");
+    let get = ["item", "get", "shop/orders", "2", "--partition-key", "a", "--diagnostics"];
+    let (status, _, noted) = account.given(&get, "");
+    assert_eq!(status, Some(3), "{noted}");
+    assert!(noted.contains("\"attempts\"") && noted.contains("there is no item"), "{noted}");
+    for line in [&["db", "show", "shop"][..], &["container", "show", "shop/orders"]] {
+        let (_, _, noted) = account.given(&[line, &["--diagnostics"]].concat(), "");
+        assert!(noted.contains("\"attempts\""), "{noted}");
+    }
+}
