@@ -11,6 +11,9 @@ use crate::command::FormatArguments;
 use crate::failure::Failure;
 use crate::table;
 
+/// Executions that are shown of an instance: each is read with its history.
+const SHOWN_EXECUTIONS: usize = 10;
+
 /// How much of a text fits into a table beside the rest.
 const DETAIL_WIDTH: usize = 80;
 
@@ -23,7 +26,7 @@ pub(super) async fn list(
         status: wanted.status.clone(),
         orchestration: wanted.orchestration.clone(),
         id_prefix: wanted.id_prefix.clone(),
-        limit: (wanted.limit > 0).then_some(wanted.limit),
+        limit: wanted.limit,
     };
     let found = opened.provider.find_instances(&search).await;
     let found = found.map_err(|error| opened.explain_provider(&error))?;
@@ -71,7 +74,8 @@ pub(super) async fn show(
     let stats = provider.get_instance_stats(instance).await.map_err(tell)?;
     let keys = provider.get_kv_all_values(instance).await.map_err(tell)?;
     let mut executions = Vec::new();
-    for execution in provider.list_executions(instance).await.map_err(tell)? {
+    let all = provider.list_executions(instance).await.map_err(tell)?;
+    for execution in all.iter().rev().take(SHOWN_EXECUTIONS).copied() {
         let info = provider.get_execution_info(instance, execution).await.map_err(tell)?;
         executions.push(json!({
             "execution": info.execution_id,
@@ -102,7 +106,8 @@ pub(super) async fn show(
         ("updated", json!(time(info.updated_at))),
         ("parent", json!(info.parent_instance_id)),
         ("execution", json!(info.current_execution_id)),
-        ("executions", json!(executions)),
+        ("executions", json!(all.len())),
+        ("lastExecutions", json!(executions)),
         ("keys", Value::from(keys)),
         ("stats", json!(stats)),
     ])

@@ -48,7 +48,7 @@ enum Action {
     /// List instances, the youngest first.
     #[command(visible_alias = "ls")]
     List(ListArguments),
-    /// Show an instance: what it runs, its status, output, executions, keys and sizes.
+    /// Show an instance: what it runs, its status, output, last executions, keys and sizes.
     Show {
         /// Id of the instance.
         instance: String,
@@ -117,8 +117,8 @@ struct ListArguments {
     /// Only those whose id begins like this.
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
-    /// The most that are listed; 0 for all.
-    #[arg(long, value_name = "N", default_value_t = 100)]
+    /// The most that are listed.
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }
 

@@ -8,7 +8,11 @@ use serde_json::{Value, json};
 use super::open::Opened;
 use crate::command::FormatArguments;
 use crate::failure::Failure;
+use crate::output;
 use crate::table;
+
+/// Instances of a tree that are shown: each is read.
+const SHOWN_INSTANCES: usize = 1_000;
 
 pub(super) async fn show(
     opened: &Opened,
@@ -19,8 +23,11 @@ pub(super) async fn show(
     let tree = opened.client.get_instance_tree(instance).await;
     let tree = tree.map_err(|error| opened.explain(error, instance))?;
     let mut infos = Vec::new();
-    for id in &tree.all_ids {
+    for id in tree.all_ids.iter().take(SHOWN_INSTANCES) {
         infos.push(opened.instance(id).await?);
+    }
+    if tree.size() > SHOWN_INSTANCES {
+        output::note(&format!("{SHOWN_INSTANCES} of {} instances are shown", tree.size()));
     }
     let rows: Vec<_> = lines(instance, &infos).into_iter().map(row).collect();
     format.print(["INSTANCE", "ORCHESTRATION", "STATUS"], &rows)

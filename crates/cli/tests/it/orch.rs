@@ -84,7 +84,8 @@ fn instances_are_listed_shown_and_told_by_their_histories() {
     assert!(table.starts_with("INSTANCE") && table.contains("Running"), "{table}");
     let shown = &account.tells(&["orch", "show", "parent"])[0];
     assert_eq!((&shown["status"], &shown["output"]), (&"Completed".into(), &"hello ada".into()));
-    assert_eq!(shown["executions"][0]["status"], "Completed");
+    assert_eq!(shown["executions"], 1);
+    assert_eq!(shown["lastExecutions"][0]["status"], "Completed");
     let events = account.tells(&["orch", "history", "parent"]);
     assert_eq!(events[0]["type"], "OrchestrationStarted");
     assert_eq!(events.last().unwrap()["type"], "OrchestrationCompleted");
@@ -141,6 +142,7 @@ fn what_is_not_there_and_what_is_no_container_of_orchestrations_is_refused() {
     let said = account.refuses(7, &["orch", "list", "--container", "shop/orders"]);
     assert!(said.contains("no container of orchestrations"), "{said}");
     assert!(account.refuses(2, &["orch", "list", "--status", "Sleeping"]).contains("Completed"));
+    assert!(account.refuses(2, &["orch", "list", "--limit", "0"]).contains("1..=100000"));
     assert!(account.refuses(2, &["orch", "delete"]).contains("INSTANCES"));
     let worked = Worked::start();
     for action in [&["show"][..], &["history"], &["tree"], &["cancel"], &["raise"]] {

@@ -8,8 +8,11 @@ use super::inspection::VISIBLE;
 use crate::core::Core;
 use crate::store::Scope;
 
+/// As many instances as are found if nothing is said.
+const DEFAULT_LIMIT: u32 = 100;
+
 /// Which instances are meant: see [`CosmosDBProvider::find_instances`](crate::CosmosDBProvider::find_instances).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceSearch {
     /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`; any, if none is named.
     pub status: Option<String>,
@@ -17,8 +20,14 @@ pub struct InstanceSearch {
     pub orchestration: Option<String>,
     /// What the instance's id begins with.
     pub id_prefix: Option<String>,
-    /// The most instances; all, if nothing is said.
-    pub limit: Option<u32>,
+    /// The most instances, which are held in memory; 100 by default.
+    pub limit: u32,
+}
+
+impl Default for InstanceSearch {
+    fn default() -> Self {
+        Self { status: None, orchestration: None, id_prefix: None, limit: DEFAULT_LIMIT }
+    }
 }
 
 /// An instance that was found.
@@ -61,7 +70,7 @@ impl Core {
 /// The query of a search, and its parameters.
 fn query(search: &InstanceSearch) -> (String, Vec<(&'static str, Value)>) {
     let mut conditions = String::new();
-    let mut parameters = Vec::new();
+    let mut parameters = vec![("@limit", json!(search.limit))];
     let named = [
         ("@status", " AND c.status = @status", &search.status),
         ("@name", " AND c.orchestrationName = @name", &search.orchestration),
@@ -73,15 +82,10 @@ fn query(search: &InstanceSearch) -> (String, Vec<(&'static str, Value)>) {
             parameters.push((name, json!(value)));
         }
     }
-    let top = search.limit.map(|limit| {
-        parameters.push(("@limit", json!(limit)));
-        "TOP @limit "
-    });
     let text = format!(
-        "SELECT {}c.instanceId, c.orchestrationName, c.orchestrationVersion, c.status, c.customStatus, \
+        "SELECT TOP @limit c.instanceId, c.orchestrationName, c.orchestrationVersion, c.status, c.customStatus, \
          c.currentExecutionId, c.createdAt, c.updatedAt, c.parentInstanceId \
-         FROM c WHERE {VISIBLE}{conditions} ORDER BY c.createdAt DESC",
-        top.unwrap_or_default()
+         FROM c WHERE {VISIBLE}{conditions} ORDER BY c.createdAt DESC"
     );
     (text, parameters)
 }
@@ -93,16 +97,17 @@ mod tests {
     #[test]
     fn a_search_asks_for_what_it_names() {
         let (text, parameters) = query(&InstanceSearch::default());
-        assert!(!text.contains("TOP") && parameters.is_empty(), "{text}");
+        assert!(text.contains("TOP @limit"), "{text}");
+        assert_eq!(parameters, [("@limit", json!(100))]);
         let search = InstanceSearch {
             status: Some("Failed".to_owned()),
             orchestration: None,
             id_prefix: Some("order-".to_owned()),
-            limit: Some(10),
+            limit: 10,
         };
         let (text, parameters) = query(&search);
         let names: Vec<&str> = parameters.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names, ["@status", "@prefix", "@limit"]);
+        assert_eq!(names, ["@limit", "@status", "@prefix"]);
         assert!(names.iter().all(|name| text.contains(name)) && !text.contains("@name"), "{text}");
     }
 }
