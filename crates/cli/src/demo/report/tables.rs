@@ -2,10 +2,10 @@
 
 use super::escaped;
 use crate::demo::forced::ForcedChange;
-use crate::demo::observe::{Calls, PhaseTotals, Timeline};
+use crate::demo::observe::Timeline;
 use crate::demo::schedule::{Schedule, Windows};
 use crate::demo::stage::{self, Adjustment};
-use crate::demo::view::{milliseconds, percentages, thousands};
+use crate::demo::view::phase_rows;
 
 /// A table of numbers; the first column is a heading of its row.
 fn table(caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
@@ -53,41 +53,18 @@ pub(super) fn calls(timeline: &Timeline) -> String {
         "failovers",
         "hedges",
     ]);
-    let row = |phase: &PhaseTotals| {
-        let counted = &phase.counted;
-        let at = |calls: &Calls, share| milliseconds(calls.latency.percentile(share));
-        vec![
-            phase.kind.name().to_owned(),
-            thousands(counted.operations()),
-            thousands(counted.failed()),
-            at(&counted.reads, 0.5),
-            at(&counted.reads, 0.99),
-            at(&counted.writes, 0.5),
-            at(&counted.writes, 0.99),
-            thousands(counted.failovers()),
-            thousands(counted.hedges()),
-        ]
-    };
-    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
-    table("What the application saw, as its client reports it", &heads, &rows)
+    table(
+        "What the application saw, as its client reports it",
+        &heads,
+        &phase_rows::calls(timeline),
+    )
 }
 
 /// What the service counted in each phase.
 pub(super) fn requests(timeline: &Timeline) -> String {
     let mut heads = texts(["phase", "requests", "RU", "orchestrations completed"]);
     heads.extend(timeline.regions.iter().map(ToString::to_string));
-    let row = |phase: &PhaseTotals| {
-        let mut row = vec![
-            phase.kind.name().to_owned(),
-            thousands(phase.requests.iter().sum()),
-            thousands(phase.charge as u64),
-            thousands(phase.completed),
-        ];
-        row.extend(percentages(&phase.requests).iter().map(|share| format!("{share:.0} %")));
-        row
-    };
-    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
-    table("What the service counted", &heads, &rows)
+    table("What the service counted", &heads, &phase_rows::requests(timeline))
 }
 
 /// What happened to the account, and when.

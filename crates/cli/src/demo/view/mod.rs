@@ -2,6 +2,7 @@
 
 mod frame;
 mod live;
+pub(crate) mod phase_rows;
 mod plain;
 mod summary;
 mod table;
@@ -17,7 +18,6 @@ use super::observe::Timeline;
 use super::schedule::{Action, Schedule};
 
 pub(crate) use summary::summary;
-pub(crate) use table::{milliseconds, percentages, thousands};
 
 /// What there is to draw.
 pub(crate) struct Picture<'a> {

@@ -1,10 +1,11 @@
 //! What is said before a run and after it: the settings, the tables of the phases, the verdict.
 
 use super::Opening;
-use super::table::{milliseconds, percentages, table, thousands};
+use super::phase_rows;
+use super::table::table;
 use crate::demo::director::distance_ms;
 use crate::demo::forced::ForcedChange;
-use crate::demo::observe::{Calls, PhaseTotals, Timeline};
+use crate::demo::observe::Timeline;
 use crate::demo::run::PLAIN_PER_ORCHESTRATION;
 use crate::demo::stage::{Adjustment, adjustments};
 use crate::demo::verdict::Verdict;
@@ -57,40 +58,13 @@ fn calls(timeline: &Timeline) -> String {
         "failovers",
         "hedges",
     ];
-    let row = |phase: &PhaseTotals| {
-        let counted = &phase.counted;
-        let at = |calls: &Calls, share| milliseconds(calls.latency.percentile(share));
-        vec![
-            phase.kind.name().to_owned(),
-            thousands(counted.operations()),
-            thousands(counted.failed()),
-            at(&counted.reads, 0.5),
-            at(&counted.reads, 0.99),
-            at(&counted.writes, 0.5),
-            at(&counted.writes, 0.99),
-            thousands(counted.failovers()),
-            thousands(counted.hedges()),
-        ]
-    };
-    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
-    table(&heads.map(str::to_owned), &rows)
+    table(&heads.map(str::to_owned), &phase_rows::calls(timeline))
 }
 
 fn requests(timeline: &Timeline) -> String {
     let mut heads = ["phase", "requests", "RU", "orchestrations"].map(str::to_owned).to_vec();
     heads.extend(timeline.regions.iter().map(ToString::to_string));
-    let row = |phase: &PhaseTotals| {
-        let mut row = vec![
-            phase.kind.name().to_owned(),
-            thousands(phase.requests.iter().sum()),
-            thousands(phase.charge as u64),
-            thousands(phase.completed),
-        ];
-        row.extend(percentages(&phase.requests).iter().map(|share| format!("{share:.0} %")));
-        row
-    };
-    let rows: Vec<Vec<String>> = timeline.phases.iter().map(row).collect();
-    table(&heads, &rows)
+    table(&heads, &phase_rows::requests(timeline))
 }
 
 /// What failed, in the client's words.

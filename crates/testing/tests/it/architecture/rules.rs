@@ -223,6 +223,7 @@ pub(crate) const RULES: &[Rule] = &[
             "crates/cli/src/demo/schedule.rs",
             "crates/cli/src/demo/verdict.rs",
             "crates/cli/src/demo/view/frame.rs",
+            "crates/cli/src/demo/view/phase_rows.rs",
             "crates/cli/src/demo/view/summary.rs",
             "crates/cli/src/demo/workload/orders.rs",
         ],
