@@ -42,7 +42,7 @@ pub struct PartitionFailoverOptions {
     #[option(env = "AZURE_COSMOS_PARTITION_PROBE_LEASE_MS", default = Duration::from_secs(10))]
     pub probe_lease: Option<Duration>,
 
-    /// A partition's circuit opens when this many hedges in a row have beaten its region.
+    /// This many hedges in a row that have beaten a partition's region count as one failure of the partition there.
     #[option(env = "AZURE_COSMOS_PPCB_CONSECUTIVE_HEDGE_WIN_THRESHOLD", default = 5)]
     pub consecutive_hedge_win_threshold: Option<u32>,
 
