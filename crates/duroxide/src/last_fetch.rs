@@ -20,6 +20,8 @@ const MAX_WORKERS: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerTerms {
     pub(crate) tags: TagFilter,
+    /// Whether it takes activities of sessions.
+    pub(crate) sessions: bool,
     pub(crate) lock_timeout: Duration,
 }
 
@@ -85,7 +87,8 @@ mod tests {
     use crate::documents::InstanceDocument;
 
     fn terms() -> WorkerTerms {
-        WorkerTerms { tags: TagFilter::DefaultOnly, lock_timeout: Duration::from_secs(30) }
+        let lock_timeout = Duration::from_secs(30);
+        WorkerTerms { tags: TagFilter::DefaultOnly, sessions: true, lock_timeout }
     }
 
     fn seen() -> Option<Version> {

@@ -12,7 +12,6 @@ use crate::core::Core;
 use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
 use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
-use crate::telemetry::Queue;
 
 /// The versions of documents that were written, by their ids.
 pub(super) type Etags = HashMap<String, Etag>;
@@ -63,16 +62,11 @@ impl<'a> HandOffs<'a> {
             };
             let etag = etags.get(&worker.id).cloned();
             match (&worker.lock_token, reservation) {
-                (Some(token), Some(reservation)) => {
+                (Some(_), Some(reservation)) => {
                     let document = WorkerDocument { etag, ..worker.clone() };
-                    let claimed = Claimed {
-                        work_item,
-                        token: token.clone(),
-                        attempts: 1,
-                        instance: instance.instance_id.clone(),
-                        seen: Some(Version::of(instance)),
-                    };
-                    self.hand(reservation, document, claimed, now);
+                    let seen = Some(Version::of(instance));
+                    let claimed = self.core.note_claim(document, work_item, seen, now);
+                    self.hand(reservation, Box::new(claimed), now);
                 }
                 (_, reservation) => {
                     self.unreserve(reservation);
@@ -83,18 +77,8 @@ impl<'a> HandOffs<'a> {
         }
     }
 
-    fn hand(&self, reservation: Reservation, document: WorkerDocument, claimed: Claimed, now: i64) {
-        let until = document.locked_until.unwrap_or_default();
-        let is_late = until.saturating_sub(now) < reservation.lock_timeout_ms() / 2;
-        self.core.store.telemetry.claimed(Queue::Worker, 0);
-        self.core.dispatch.item_taken(&document.id, until, now);
-        // Without its version it is read again when it is needed.
-        if document.etag.is_some() {
-            self.core.items.insert(&claimed.token, document, until, now);
-        }
-        let claimed = Box::new(claimed);
-        if is_late {
-            // The commit took so long that the lock might end before the activity does.
+    fn hand(&self, reservation: Reservation, claimed: Box<Claimed>, now: i64) {
+        if claimed.is_late(reservation.lock_timeout_ms(), now) {
             self.core.dispatch.unreserve(reservation);
             return self.core.give_back(claimed);
         }

@@ -24,9 +24,19 @@ pub(crate) struct Claimed {
     pub(crate) token: String,
     /// How often it was tried, this time included.
     pub(crate) attempts: u32,
+    /// Until when.
+    pub(crate) locked_until: i64,
     pub(crate) instance: String,
     /// The instance as it was when the activity was locked, if that is known.
     pub(crate) seen: Option<Version>,
+}
+
+impl Claimed {
+    /// Whether locking it took so long that the lock might end before the activity does: a runtime renews a lock by
+    /// the time at which it was given it.
+    pub(crate) fn is_late(&self, lock_timeout_ms: i64, now: i64) -> bool {
+        self.locked_until.saturating_sub(now) < lock_timeout_ms / 2
+    }
 }
 
 /// The waiters, FIFO.
@@ -212,7 +222,7 @@ mod tests {
             tag: None,
         };
         let (token, instance) = ("t".to_owned(), "i".to_owned());
-        Box::new(Claimed { work_item, token, attempts: 1, instance, seen: None })
+        Box::new(Claimed { work_item, token, attempts: 1, locked_until: 1, instance, seen: None })
     }
 
     #[test]

@@ -160,7 +160,17 @@ impl ItemHints {
 
     /// The activity that waits longest, of those that a worker takes.
     pub(crate) fn pop(&mut self, wanted: Wanted<'_>) -> Option<ItemHint> {
-        let order = self.ready.iter().find(|(_, hint)| wanted.takes(hint))?.0.clone();
+        self.pop_if(wanted, |_| true)
+    }
+
+    /// The same, if it is one of a kind; none if that which waits longest is another.
+    pub(crate) fn pop_if(
+        &mut self,
+        wanted: Wanted<'_>,
+        is_meant: impl Fn(&ItemHint) -> bool,
+    ) -> Option<ItemHint> {
+        let (order, hint) = self.ready.iter().find(|(_, hint)| wanted.takes(hint))?;
+        let order = is_meant(hint).then(|| order.clone())?;
         self.remove(&order)
     }
 
@@ -256,6 +266,9 @@ mod tests {
         hints.push(hint("second", 5), 5);
         hints.push(hint("first", 4), 5);
         let plain = &TagFilter::DefaultOnly;
+        let wanted = Wanted { tags: plain, sessions: true };
+        let without_session = hints.pop_if(wanted, |hint| hint.session.is_none());
+        assert!(without_session.is_none(), "the session's waits longer, and is not passed over");
         assert_eq!(pop(&mut hints, plain, false).as_deref(), Some("first"));
         assert_eq!(pop(&mut hints, plain, true).as_deref(), Some("session's"));
         assert_eq!(pop(&mut hints, plain, true).as_deref(), Some("second"));

@@ -193,8 +193,9 @@ impl Dispatch {
             return None;
         }
         let mut state = self.state();
-        // A session is claimed by the worker that names itself.
-        let hint = state.items.pop(Wanted { tags: &terms.tags, sessions: false })?;
+        let wanted = Wanted { tags: &terms.tags, sessions: terms.sessions };
+        // A session is claimed by the worker itself, when it asks. Its activity is not passed over for a younger one.
+        let hint = state.items.pop_if(wanted, |hint| hint.session.is_none())?;
         let reservation = state.parked.expect(&terms.tags, millis(terms.lock_timeout));
         Some((hint, reservation))
     }

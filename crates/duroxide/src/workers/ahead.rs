@@ -1,5 +1,5 @@
-//! Claiming ahead: while the end of an activity is written, the next one is claimed for the worker, which asks for it
-//! right after. One of the same instance is claimed by the batch that ends the other, one of another instance by a
+//! Prefetching, of one activity: while the end of an activity is written, the next one is claimed for the worker, which
+//! asks for it right after. One of the same instance is claimed by the batch that ends the other, one of another instance by a
 //! request at the same time: either way the worker waits once.
 
 use std::sync::Arc;
@@ -141,15 +141,26 @@ impl Core {
         item.etag = locked.and_then(|it| it.etag().cloned());
         let seen = there.map(Version::of);
         let claimed = self.note_claim(item, next.work_item.clone(), seen, self.store.now());
-        match reservation.hand(Box::new(claimed)) {
-            Ok(()) => {
-                let (core, lock_timeout) = (Arc::clone(self), next.lock_timeout);
-                self.tasks.spawn(async move {
-                    core.keep_for_worker(&reservation, lock_timeout).await;
-                });
-            }
-            Err(claimed) => self.give_back(claimed),
+        let (core, lock_timeout) = (Arc::clone(self), next.lock_timeout);
+        if let Err(claimed) = self.hand(&reservation, claimed, lock_timeout) {
+            return self.give_back(claimed);
         }
+        self.tasks.spawn(async move { core.keep_for_worker(&reservation, lock_timeout).await });
+    }
+
+    /// Hands an activity to a worker that is about to ask; it comes back if its lock is half over, or the worker gone.
+    fn hand(
+        &self,
+        reservation: &Reservation,
+        claimed: Claimed,
+        lock_timeout: Duration,
+    ) -> Result<(), Box<Claimed>> {
+        let claimed = Box::new(claimed);
+        if claimed.is_late(millis(lock_timeout), self.store.now()) {
+            self.dispatch.end_reservation(reservation);
+            return Err(claimed);
+        }
+        reservation.hand(claimed)
     }
 
     /// Gives back what may have been claimed: the answer was lost.
@@ -158,12 +169,14 @@ impl Core {
         self.dispatch.end_reservation(&reservation);
         let token = next.item.lock_token.clone().unwrap_or_default();
         let (core, address) = (Arc::clone(self), next.address.clone());
-        self.tasks.spawn(async move {
+        let release = async move {
             // What was not claimed has another token, or none, and is left as it is.
             core.release(&token).await;
             let now = core.store.now();
             core.dispatch.item_enqueued(address, now, now);
-        });
+        };
+        let telemetry = self.store.telemetry.clone();
+        self.tasks.spawn(async move { metered(&telemetry, "give_back", release).await });
     }
 
     async fn claim_for(
@@ -174,7 +187,7 @@ impl Core {
     ) {
         let address = hint.address();
         match self.claim_hinted(hint, lock_timeout, None).await {
-            Ok(Some(claimed)) => match reservation.hand(Box::new(claimed)) {
+            Ok(Some(claimed)) => match self.hand(&reservation, claimed, lock_timeout) {
                 Ok(()) => self.keep_for_worker(&reservation, lock_timeout).await,
                 Err(claimed) => self.release(&claimed.token).await,
             },

@@ -110,7 +110,7 @@ impl Core {
     }
 
     /// Takes note of an activity that is locked.
-    pub(super) fn note_claim(
+    pub(crate) fn note_claim(
         &self,
         item: WorkerDocument,
         work_item: WorkItem,
@@ -123,10 +123,13 @@ impl Core {
         }
         let token = item.lock_token.clone().unwrap_or_default();
         let (attempts, instance) = (item.attempt_count, item.instance_id.clone());
-        let expires = item.locked_until.unwrap_or_default();
-        self.dispatch.item_taken(&item.id, expires, now);
-        self.items.insert(&token, item, expires, now);
-        Claimed { work_item, token, attempts, instance, seen }
+        let locked_until = item.locked_until.unwrap_or_default();
+        self.dispatch.item_taken(&item.id, locked_until, now);
+        // Without its version it is read again when it is needed: what ends it is conditional.
+        if item.etag.is_some() {
+            self.items.insert(&token, item, locked_until, now);
+        }
+        Claimed { work_item, token, attempts, locked_until, instance, seen }
     }
 
     /// Writes a lock. If the history of the instance is known, the same batch reads the instance, so that the worker's

@@ -41,9 +41,11 @@ impl Core {
             false => self.wait_for_item(lock_timeout, poll_timeout, session, tags).await,
         };
         let found = found.map_err(|failure| failure.tell(FETCH, "candidates"))?;
-        Ok(found.map(|Claimed { work_item, token, attempts, instance, seen }| {
+        Ok(found.map(|claimed| {
+            let Claimed { work_item, token, attempts, instance, seen, .. } = claimed;
             if !is_short {
-                let terms = WorkerTerms { tags: tags.clone(), lock_timeout };
+                let sessions = session.is_some();
+                let terms = WorkerTerms { tags: tags.clone(), sessions, lock_timeout };
                 self.fetches.note(&token, &instance, seen, terms);
             }
             (work_item, token, attempts)

@@ -5,12 +5,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Provider, TagFilter, WorkItem};
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
-use sidereal_testing::in_process::Interruption;
+use sidereal_testing::in_process::{InProcessAccount, Interruption, NetworkFaults};
 
 use crate::crashes::INTERRUPTIONS;
-use crate::turns::{Done, LOCK, ack, begin, completed, enqueue, fetch, fetch_activity, raised};
+use crate::turns::{
+    Done, LOCK, ack, activity, begin, completed, enqueue, fetch, fetch_activity, raised,
+};
 use crate::world::World;
 
 /// Activities that an instance has.
@@ -162,6 +164,50 @@ async fn an_interruption_at_every_request_loses_no_activity_and_ends_none_twice(
             interrupted(interruption, at).await;
         }
     }
+}
+
+/// A runtime renews a lock by the time at which it was given it.
+#[tokio::test(start_paused = true)]
+async fn an_activity_whose_claim_took_half_of_its_lock_is_given_back() {
+    let latency = LOCK * 3 / 5;
+    let network = NetworkFaults { latency, ..NetworkFaults::NONE };
+    let world = World::of(InProcessAccount::with_regions(&["West US"], 1, network));
+    let provider = begun(&world).await;
+    assert_eq!(work(Arc::clone(&provider), 1).await, [(2, 1)]);
+    tokio::time::sleep(latency * 2).await;
+    // Its own lock would not have ended yet, nor has anybody else tried it.
+    let container = world.container();
+    let query = container.query(
+        "SELECT VALUE c.attemptCount FROM c WHERE c.type = 'worker_queue' AND IS_NULL(c.lockToken)",
+    );
+    let attempts: Vec<u32> = query.items::<u32>().collect().await.unwrap();
+    assert_eq!(attempts, [0; 4]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_of_a_session_is_not_passed_over_for_a_younger_one() {
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    let mut done = Done::first("i");
+    for (id, session) in [(2, None), (3, Some("s")), (4, None)] {
+        done.activities.push(activity("i", id, session));
+    }
+    begin(&provider, "i", done).await;
+    let worker = async move {
+        let session = SessionFetchConfig { owner_id: "w".to_owned(), lock_timeout: LOCK };
+        let mut order = Vec::new();
+        for _ in 0..3 {
+            let (poll, tags) = (Duration::from_secs(1), TagFilter::DefaultOnly);
+            let fetched = provider.fetch_work_item(LOCK, poll, Some(&session), &tags).await;
+            let (item, token, _) = fetched.unwrap().unwrap();
+            let WorkItem::ActivityExecute { id, .. } = item else { panic!("{item:?}") };
+            let completion = completed("i", id, String::new());
+            provider.ack_work_item(&token, Some(completion)).await.unwrap();
+            order.push(id);
+        }
+        assert_eq!(order, [2, 3, 4]);
+    };
+    tokio::spawn(worker).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
