@@ -76,6 +76,14 @@ impl Version {
     }
 }
 
+/// The history of the current execution of an instance.
+#[derive(Debug)]
+pub(crate) struct Latest {
+    pub(crate) history: Arc<Vec<Event>>,
+    /// The instance, if it is another than the one that was read.
+    pub(crate) instance: Option<InstanceDocument>,
+}
+
 /// An LRU cache of replays, bounded in bytes.
 #[derive(Debug)]
 pub(crate) struct ReplayCache {
@@ -127,6 +135,20 @@ impl ReplayCache {
         let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
         let entry = entries.by_instance.get(instance)?;
         entry.version.is_at_least(seen).then(|| Arc::clone(&entry.replay.history))
+    }
+
+    /// The history of an instance that was read, and the instance, as they are or as this process has changed them since.
+    pub(crate) fn latest(&self, read: &InstanceDocument) -> Option<Latest> {
+        let entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        let entry = entries.by_instance.get(read.instance_id.as_str())?;
+        if !entry.version.is_at_least(&Version::of(read)) {
+            return None;
+        }
+        let history = Arc::clone(&entry.replay.history);
+        let is_later = entry.version != Version::of(read);
+        let instance = is_later.then(|| entry.instance.as_deref().cloned()).flatten();
+        // What is later and not known whole is read.
+        (!is_later || instance.is_some()).then_some(Latest { history, instance })
     }
 
     /// Whether anything is known of an instance.
@@ -240,6 +262,21 @@ mod tests {
         assert_eq!(since(&InstanceDocument { revision: 1, ..instance("i", 2) }), None);
         let recreated = InstanceDocument { incarnation: "y".to_owned(), ..instance("i", 1) };
         assert_eq!(since(&recreated), None);
+    }
+
+    #[test]
+    fn a_read_that_was_overtaken_by_a_commit_is_answered_with_what_was_committed() {
+        let cache = ReplayCache::new(1 << 20);
+        cache.put(&instance("i", 2), replay(10));
+        let is_other = |read: &InstanceDocument| {
+            cache.latest(read).map(|latest| latest.instance.map(|instance| instance.turn))
+        };
+        assert_eq!(is_other(&instance("i", 2)), Some(None));
+        assert_eq!(is_other(&instance("i", 3)), None, "another process has committed");
+        assert_eq!(is_other(&instance("i", 1)), None, "what was committed is not known whole");
+        let etag = serde_json::from_str("\"e\"").unwrap();
+        cache.put(&InstanceDocument { etag: Some(etag), ..instance("i", 2) }, replay(10));
+        assert_eq!(is_other(&instance("i", 1)), Some(Some(2)));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use crate::call::metered;
 use crate::dispatch::Dispatch;
 use crate::held::{HeldItems, HeldTurns};
 use crate::last_fetch::LastFetches;
+use crate::last_read::LastReads;
 use crate::leases::LeaseProvider;
 use crate::outbox::Undelivered;
 use crate::region::RequestTerms;
@@ -27,6 +28,8 @@ pub(crate) struct Core {
     pub(crate) items: HeldItems,
     /// What workers of this process fetched last.
     pub(crate) fetches: LastFetches,
+    /// What clients of this process have read last.
+    pub(crate) reads: LastReads,
     /// What is ready within this process, and who waits for it.
     pub(crate) dispatch: Arc<Dispatch>,
     /// Which slots the process and its dispatchers look after.
@@ -53,6 +56,16 @@ impl Core {
     ) {
         let telemetry = self.store.telemetry.clone();
         self.spawn(async move { metered(&telemetry, operation, task).await });
+    }
+
+    /// The same, and a shutdown waits for it.
+    pub(crate) fn spawn_to_the_end(
+        self: &Arc<Self>,
+        operation: &'static str,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let telemetry = self.store.telemetry.clone();
+        self.tasks.spawn(async move { metered(&telemetry, operation, task).await });
     }
 
     /// Runs something beside the calls, until it is done or the provider is shut down.

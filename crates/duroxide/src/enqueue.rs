@@ -1,5 +1,6 @@
 //! Work that is enqueued by nobody's turn: by clients, and by the runtime itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, WorkItem};
@@ -20,7 +21,7 @@ const FOR_WORKER: &str = "enqueue_for_worker";
 impl Core {
     /// Enqueues a message to an instance. The instance need not be there.
     pub(crate) async fn enqueue_message(
-        &self,
+        self: &Arc<Self>,
         item: &WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
@@ -33,6 +34,10 @@ impl Core {
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
         let (mut message, parts) = message(id, instance, text, self.enqueued(delay));
+        let is_due_start = matches!(item, WorkItem::StartOrchestration { .. }) && delay.is_none();
+        if is_due_start && parts.is_empty() && self.enqueue_locked(&message, item).await {
+            return Ok(());
+        }
         let create = Write::create(&message.id, &message);
         let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
         message.etag = self.create_with_parts(instance, create, &parts).await.map_err(tell)?;

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use crate::cache::Replay;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, WorkerDocument};
+use crate::fetch::TurnTerms;
 
 /// The most locks that are remembered. A process that holds more reads again what it forgot.
 const MAX_HELD: usize = 10_000;
@@ -24,6 +25,8 @@ pub(crate) struct HeldTurn {
     pub(crate) replay: Option<Replay>,
     /// How long the lock was asked for.
     pub(crate) lock_timeout: Duration,
+    /// What its dispatcher asks for next.
+    pub(crate) terms: Option<TurnTerms>,
     /// Its commit may have happened: nothing may be committed with it any more.
     pub(crate) is_dead: bool,
 }

@@ -9,6 +9,7 @@ use crate::cache::Replay;
 use crate::core::Core;
 use crate::documents::{HistoryDocument, InstanceDocument, PartDocument, Payload};
 use crate::failure::{Cause, Failure};
+use crate::reads::custom_status;
 use crate::store::Scope;
 use crate::write::{self, Write};
 
@@ -79,7 +80,17 @@ impl Core {
         {
             return Ok(history.as_ref().clone());
         }
-        self.read_execution("read", instance, None).await
+        let operation = "read";
+        let there = self.read_instance(instance).await;
+        let there = there.map_err(|failure| failure.tell(operation, instance))?;
+        let latest = there.as_ref().filter(|it| !it.is_deleting);
+        let latest = latest.and_then(|there| self.replays.latest(there));
+        let status = latest.as_ref().and_then(|latest| latest.instance.as_ref()).or(there.as_ref());
+        self.reads.note(instance, custom_status(status), self.store.written());
+        match latest {
+            Some(latest) => Ok(latest.history.as_ref().clone()),
+            None => self.history_of(operation, there, None).await,
+        }
     }
 
     /// The history of an execution; empty if there is none.
@@ -89,13 +100,23 @@ impl Core {
         instance: &str,
         execution: Option<u64>,
     ) -> Result<Vec<Event>, ProviderError> {
+        let there = self.read_instance(instance).await;
+        let there = there.map_err(|failure| failure.tell(operation, instance))?;
+        self.history_of(operation, there, execution).await
+    }
+
+    /// The history of an execution of an instance as it was read.
+    async fn history_of(
+        &self,
+        operation: &str,
+        instance: Option<InstanceDocument>,
+        execution: Option<u64>,
+    ) -> Result<Vec<Event>, ProviderError> {
+        let has_history =
+            |it: &InstanceDocument| !it.is_deleting && (it.turn, it.revision) != (0, 0);
+        let Some(document) = instance.filter(has_history) else { return Ok(Vec::new()) };
+        let instance = document.instance_id.as_str();
         let tell = |failure: Failure| failure.tell(operation, instance);
-        let Some(document) = self.read_instance(instance).await.map_err(tell)? else {
-            return Ok(Vec::new());
-        };
-        if document.is_deleting {
-            return Ok(Vec::new());
-        }
         let is_current = execution.is_none_or(|it| it == document.current_execution_id);
         if is_current && let Some(replay) = self.replays.get(&document) {
             return Ok(replay.history.as_ref().clone());

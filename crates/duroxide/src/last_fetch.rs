@@ -10,11 +10,15 @@ use std::time::Duration;
 
 use duroxide::providers::TagFilter;
 use tokio::task;
+use tokio::time::Instant;
 
 use crate::cache::Version;
 
 /// The most workers that are remembered. Workers that have ended are among them, so all are forgotten then.
 const MAX_WORKERS: usize = 1_000;
+
+/// Where activities take less on average, the next ones are claimed while workers are still busy with others.
+const SHORT_ACTIVITY: Duration = Duration::from_millis(100);
 
 /// What a worker asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,11 +37,35 @@ struct LastFetch {
     /// The instance as it was when the activity was claimed, for the first read of it.
     seen: Option<Version>,
     terms: WorkerTerms,
+    since: Instant,
 }
 
-/// What workers of this process fetched last, by their tasks.
+/// What workers of this process fetched last.
 #[derive(Debug, Default)]
-pub(crate) struct LastFetches(Mutex<HashMap<task::Id, LastFetch>>);
+pub(crate) struct LastFetches(Mutex<Workers>);
+
+#[derive(Debug, Default)]
+struct Workers {
+    by_task: HashMap<task::Id, LastFetch>,
+    /// How long activities take: an average in which the last ones count most.
+    duration: Duration,
+    /// How many workers are ending one.
+    ending: usize,
+}
+
+/// A worker that ends an activity: it asks for another right after.
+#[derive(Debug)]
+pub(crate) struct Ending<'a> {
+    fetches: &'a LastFetches,
+    /// What it asks for.
+    pub(crate) terms: WorkerTerms,
+}
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.fetches.all().ending -= 1;
+    }
+}
 
 impl LastFetches {
     /// Notes what the calling task was given.
@@ -50,31 +78,42 @@ impl LastFetches {
     ) {
         let Some(worker) = task::try_id() else { return };
         let (token, instance) = (token.to_owned(), instance.to_owned());
-        let mut all = self.all();
+        let all = &mut self.all().by_task;
         if all.len() >= MAX_WORKERS && !all.contains_key(&worker) {
             all.clear();
         }
-        all.insert(worker, LastFetch { token, instance, seen, terms });
+        all.insert(worker, LastFetch { token, instance, seen, terms, since: Instant::now() });
     }
 
     /// The state of an instance that the calling task has fetched an activity of, as of the fetch. Told once: a second
     /// read is meant to see what has changed.
     pub(crate) fn take_seen(&self, instance: &str) -> Option<Version> {
         let worker = task::try_id()?;
-        let mut all = self.all();
+        let all = &mut self.all().by_task;
         let last = all.get_mut(&worker).filter(|last| last.instance == instance)?;
         last.seen.take()
     }
 
-    /// What the calling task asks for, if the activity of a token is the one that it fetched last.
-    pub(crate) fn take_terms(&self, token: &str) -> Option<WorkerTerms> {
+    /// Notes that the calling task ends an activity, if it is the one that it fetched last.
+    pub(crate) fn end(&self, token: &str) -> Option<Ending<'_>> {
         let worker = task::try_id()?;
-        let mut all = self.all();
-        let is_last = all.get(&worker).is_some_and(|last| last.token == token);
-        is_last.then(|| all.remove(&worker))?.map(|last| last.terms)
+        let workers = &mut *self.all();
+        let is_last = workers.by_task.get(&worker).is_some_and(|last| last.token == token);
+        let last = is_last.then(|| workers.by_task.remove(&worker))??;
+        workers.duration = (workers.duration * 7 + last.since.elapsed()) / 8;
+        workers.ending += 1;
+        Some(Ending { fetches: self, terms: last.terms })
     }
 
-    fn all(&self) -> MutexGuard<'_, HashMap<task::Id, LastFetch>> {
+    /// For how many workers activities may be claimed ahead: for those that end one, and if activities are short for those
+    /// that are busy too.
+    pub(crate) fn soon_asking(&self) -> usize {
+        let workers = self.all();
+        let is_short = workers.duration < SHORT_ACTIVITY;
+        workers.ending + if is_short { workers.by_task.len() } else { 0 }
+    }
+
+    fn all(&self) -> MutexGuard<'_, Workers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -103,18 +142,18 @@ mod tests {
             one.note("t", "i", seen(), terms());
             assert!(one.take_seen("another").is_none());
             let other = Arc::clone(&one);
-            let told = async move { (other.take_seen("i"), other.take_terms("t")) };
-            assert_eq!(tokio::spawn(told).await.unwrap(), (None, None), "another task");
+            let told = async move { other.take_seen("i").is_some() || other.end("t").is_some() };
+            assert!(!tokio::spawn(told).await.unwrap(), "another task");
             assert_eq!(one.take_seen("i"), seen());
             assert_eq!(one.take_seen("i"), None);
-            assert_eq!(one.take_terms("another"), None);
-            assert_eq!(one.take_terms("t"), Some(terms()));
-            assert_eq!(one.take_terms("t"), None);
+            assert!(one.end("another").is_none());
+            assert_eq!(one.end("t").map(|ending| ending.terms.clone()), Some(terms()));
+            assert!(one.end("t").is_none());
         })
         .await
         .unwrap();
         all.note("t", "i", seen(), terms());
-        assert!(all.all().is_empty(), "the caller is no task");
+        assert!(all.all().by_task.is_empty(), "the caller is no task");
     }
 
     #[tokio::test]
@@ -124,6 +163,24 @@ mod tests {
             let all = Arc::clone(&all);
             tokio::spawn(async move { all.note("t", "i", seen(), terms()) }).await.unwrap();
         }
-        assert_eq!(all.all().len(), 1);
+        assert_eq!(all.all().by_task.len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn activities_are_claimed_ahead_for_busy_workers_only_if_they_are_short() {
+        let all = Arc::new(LastFetches::default());
+        let one = Arc::clone(&all);
+        tokio::spawn(async move { one.note("busy", "i", None, terms()) }).await.unwrap();
+        let worker = async move {
+            for (takes, expected) in [(1, 2), (10_000, 1)] {
+                all.note("t", "i", None, terms());
+                tokio::time::sleep(Duration::from_millis(takes)).await;
+                let ending = all.end("t").unwrap();
+                assert_eq!(all.soon_asking(), expected, "after {takes} ms");
+                drop(ending);
+            }
+            assert_eq!(all.soon_asking(), 0);
+        };
+        tokio::spawn(worker).await.unwrap();
     }
 }

@@ -22,12 +22,14 @@ mod history;
 mod ids;
 mod infrastructure;
 mod last_fetch;
+mod last_read;
 mod leases;
 mod lock_token;
 mod meter;
 #[cfg(test)]
 mod model;
 mod outbox;
+mod prefetch;
 mod provider;
 mod reads;
 mod region;

@@ -68,6 +68,7 @@ impl CosmosDBProvider {
             turns: Default::default(),
             items: Default::default(),
             fetches: Default::default(),
+            reads: Default::default(),
             dispatch,
             leases,
             worker_leases,

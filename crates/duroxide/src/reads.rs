@@ -9,6 +9,7 @@ use crate::core::Core;
 use crate::documents::{InstanceDocument, KeyValueDocument};
 use crate::failure::Failure;
 use crate::ids;
+use crate::last_read::CustomStatus;
 use crate::store::Scope;
 
 const KEYS: &str = "SELECT * FROM c WHERE c.type = 'kv'";
@@ -31,9 +32,13 @@ impl Core {
         instance: &str,
         last_seen: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let there = self.visible_instance("get_custom_status", instance).await?;
-        let newer = there.filter(|there| there.custom_status_version > last_seen);
-        Ok(newer.map(|there| (there.custom_status, there.custom_status_version)))
+        let status = match self.reads.take(instance, self.store.written()) {
+            Some(status) => status,
+            None => {
+                custom_status(self.visible_instance("get_custom_status", instance).await?.as_ref())
+            }
+        };
+        Ok(status.filter(|(_, version)| *version > last_seen))
     }
 
     /// The value of a key.
@@ -94,6 +99,12 @@ impl Core {
             kv_total_value_bytes: values.values().map(|value| value.len() as u64).sum(),
         }))
     }
+}
+
+/// The custom status of an instance, if clients see it.
+pub(crate) fn custom_status(instance: Option<&InstanceDocument>) -> CustomStatus {
+    let visible = instance.filter(|instance| instance.is_visible());
+    visible.map(|there| (there.custom_status.clone(), there.custom_status_version))
 }
 
 /// How many messages the execution was started with.

@@ -4,6 +4,7 @@
 //! are used up, and telling a commit that may have happened from one that did not.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
@@ -30,6 +31,8 @@ pub(crate) struct Store {
     container: ContainerClient,
     clock: ProviderClock,
     terms: Arc<ArcSwap<RequestTerms>>,
+    /// How many batches were written, or may have been.
+    written: Arc<AtomicU64>,
     /// What the application sees of the provider.
     pub(crate) telemetry: Telemetry,
 }
@@ -50,7 +53,14 @@ impl Store {
         terms: RequestTerms,
     ) -> Self {
         let terms = Arc::new(ArcSwap::from_pointee(terms));
-        Self { container, clock, terms, telemetry: Telemetry::default() }
+        let (written, telemetry) = (Arc::default(), Telemetry::default());
+        Self { container, clock, terms, written, telemetry }
+    }
+
+    /// How many batches this process has written: if it has not changed, nothing was.
+    pub(crate) fn written(&self) -> u64 {
+        // Relaxed: the batch that a caller knows to be written was counted before it was told.
+        self.written.load(Ordering::Relaxed)
     }
 
     /// Has the next requests ask for something else.
@@ -231,6 +241,7 @@ impl Store {
         batch: TransactionalBatch,
     ) -> Result<Vec<BatchOperationResult>, Failure> {
         let response = self.container.execute_batch(batch, self.terms.load().item()).await;
+        self.written.fetch_add(1, Ordering::Relaxed);
         match &response {
             Ok(response) => {
                 meter::count(response.diagnostics().attempts().len(), response.request_charge());

@@ -12,6 +12,8 @@ use crate::core::Core;
 use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
 use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
+use crate::prefetch::is_late;
+use crate::store::millis;
 
 /// The versions of documents that were written, by their ids.
 pub(super) type Etags = HashMap<String, Etag>;
@@ -38,7 +40,7 @@ impl<'a> HandOffs<'a> {
                 worker_item: Some(crate::ids::worker_item(instance, *execution_id, *id)),
                 nonce: core.store.clock().new_id(),
             };
-            let locked_until = now.saturating_add(reserved.as_ref()?.lock_timeout_ms());
+            let locked_until = now.saturating_add(millis(reserved.as_ref()?.lock_timeout()));
             Some(HandOff { token: token.to_string(), locked_until })
         };
         let handed = outcome.worker_items.iter().zip(&reservations).map(hand_off).collect();
@@ -78,11 +80,11 @@ impl<'a> HandOffs<'a> {
     }
 
     fn hand(&self, reservation: Reservation, claimed: Box<Claimed>, now: i64) {
-        if claimed.is_late(reservation.lock_timeout_ms(), now) {
+        if is_late(claimed.locked_until, reservation.lock_timeout(), now) {
             self.core.dispatch.unreserve(reservation);
             return self.core.give_back(claimed);
         }
-        if let Err(claimed) = reservation.hand(claimed) {
+        if let Err(claimed) = reservation.handover().hand(claimed) {
             self.core.give_back(claimed);
         }
     }

@@ -2,8 +2,11 @@
 
 mod hand_offs;
 mod key_values;
+mod next_turn;
 mod plan;
 mod run;
 
+#[cfg(test)]
+pub(crate) use next_turn::plan_next;
 pub(crate) use plan::{AckPlan, Turn, event_document, plan, replaced};
 pub(crate) use run::Outcome;

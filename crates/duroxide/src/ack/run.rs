@@ -8,9 +8,11 @@ use duroxide::providers::{
     ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
 };
 use serde_json::{Value, json};
+use sidereal::BatchOperationResult;
 use tokio::sync::Mutex;
 
 use super::hand_offs::{Etags, HandOffs};
+use super::next_turn::{LockedNext, NextTurn};
 use super::{AckPlan, Turn, plan, replaced};
 use crate::cache::Replay;
 use crate::call::about_turn;
@@ -48,6 +50,21 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
 }
 
+/// What a batch of a commit is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fence {
+    /// One that stages documents.
+    Staging,
+    /// The last one. An attempt before may have been written.
+    Commit { may_be_written: bool },
+}
+
+/// The versions of the documents of a batch.
+fn etags(batch: &[Write], results: &[BatchOperationResult]) -> Etags {
+    let written = batch.iter().zip(results);
+    written.filter_map(|(write, it)| Some((write.id.clone(), it.etag()?.clone()))).collect()
+}
+
 impl Core {
     /// Commits a turn, all or nothing.
     pub(crate) async fn ack_turn(
@@ -60,6 +77,13 @@ impl Core {
         let instance = held.instance.instance_id.clone();
         about_turn(&instance, held.instance.turn + 1);
         self.check_lock(ACK, token, &held)?;
+        let next = held.terms.take().and_then(|terms| {
+            let next = NextTurn::of(self, &held, &terms, &outcome);
+            if next.is_none() {
+                self.lock_ahead(&terms);
+            }
+            next
+        });
         let tell = |failure: Failure| failure.tell(ACK, &instance);
         if held.instance.staging_turn.is_some() {
             self.sweep_staged(&mut held).await.map_err(tell)?;
@@ -91,7 +115,7 @@ impl Core {
             now: self.store.now(),
             first_seq: self.store.clock().next_sequences(enqueued),
         })?;
-        let etags = self.commit(token, &mut held, &plan).await?;
+        let (etags, next) = self.commit_with_next(token, &mut held, &plan, next).await?;
         self.store.telemetry.turn_committed();
         self.turns.remove(token);
         self.remember(&mut held, &plan, &outcome);
@@ -99,7 +123,10 @@ impl Core {
         for visible_at in &plan.own_messages {
             self.dispatch.message_enqueued(&instance, None, *visible_at, now);
         }
-        self.dispatch.turn_released(&instance, now);
+        match next {
+            Some(next) => self.hand_next(next),
+            None => self.dispatch.turn_released(&instance, now),
+        }
         hand_offs.give(&held.instance, &plan.workers, outcome.worker_items, &etags);
         for message in &held.messages {
             self.remove_parts(&instance, &message.id, &message.work_item);
@@ -124,12 +151,45 @@ impl Core {
         self.replays.put(instance, replay.with_keys(plan.key_values.clone()));
     }
 
+    /// Sends a plan, with the locks of the next turn if there are any. What keeps those from being written does not keep
+    /// the turn from being committed.
+    async fn commit_with_next(
+        self: &Arc<Self>,
+        token: &str,
+        held: &mut HeldTurn,
+        plan: &AckPlan,
+        next: Option<NextTurn>,
+    ) -> Result<(Etags, Option<LockedNext>), ProviderError> {
+        let locking = next.as_ref().and_then(|next| next.lock(plan));
+        let (Some(next), Some((mut lock, next_token))) = (next, locking) else {
+            return Ok((self.commit(token, held, plan, false).await?, None));
+        };
+        let failure = match self.store.write_once(&lock.instance.instance_id, &lock.writes).await {
+            Ok(results) => {
+                let etags = etags(&lock.writes, &results);
+                lock.instance.etag = results.first().and_then(|it| it.etag().cloned());
+                held.instance = lock.instance.clone();
+                return Ok((etags, next.locked(lock, next_token)));
+            }
+            Err(failure) => failure,
+        };
+        drop(next);
+        let may_be_written = failure.cause == Cause::Ambiguous;
+        let committed = self.commit(token, held, plan, may_be_written).await;
+        if may_be_written {
+            // Nobody works with the lock, if it was got.
+            self.spawn_release(next_token);
+        }
+        Ok((committed?, None))
+    }
+
     /// Sends a plan: what is staged, then what commits. Says which versions the documents of the last batch have.
     async fn commit(
         &self,
         token: &str,
         held: &mut HeldTurn,
         plan: &AckPlan,
+        may_be_written: bool,
     ) -> Result<Etags, ProviderError> {
         for (number, chunk) in (1..).zip(&plan.staged) {
             let mut staging = held.instance.clone();
@@ -137,9 +197,10 @@ impl Core {
             staging.staged_batches = number;
             let extended = self.store.now().saturating_add(millis(held.lock_timeout));
             staging.locked_until = staging.locked_until.max(Some(extended));
-            self.write_fenced(token, held, staging, chunk, false).await?;
+            self.write_fenced(token, held, staging, chunk, Fence::Staging).await?;
         }
-        self.write_fenced(token, held, plan.instance.clone(), &plan.commit, true).await
+        let fence = Fence::Commit { may_be_written };
+        self.write_fenced(token, held, plan.instance.clone(), &plan.commit, fence).await
     }
 
     /// One batch of a commit, with the instance as its first change.
@@ -149,11 +210,12 @@ impl Core {
         held: &mut HeldTurn,
         mut instance: InstanceDocument,
         writes: &[Write],
-        is_commit: bool,
+        fence: Fence,
     ) -> Result<Etags, ProviderError> {
+        let is_commit = fence != Fence::Staging;
         let partition = instance.instance_id.clone();
         let give_up = self.store.now().saturating_add(PATIENCE_MS);
-        let mut may_be_written = false;
+        let mut may_be_written = fence == Fence::Commit { may_be_written: true };
         loop {
             instance.etag.clone_from(&held.instance.etag);
             let batch: Vec<Write> =
@@ -164,12 +226,9 @@ impl Core {
             let until = pause.max(self.store.now() + 1).min(give_up);
             let failure = match self.store.write(&partition, &batch, until).await {
                 Ok(results) => {
-                    let mut etags = results.iter().map(|it| it.etag().cloned());
-                    instance.etag = etags.next().flatten();
-                    let ids = writes.iter().map(|write| write.id.clone());
-                    let etags = ids.zip(etags).filter_map(|(id, etag)| Some((id, etag?))).collect();
+                    instance.etag = results.first().and_then(|it| it.etag().cloned());
                     held.instance = instance;
-                    return Ok(etags);
+                    return Ok(etags(&batch, &results));
                 }
                 Err(failure) => failure,
             };
@@ -429,6 +488,7 @@ impl Core {
             key_values: Arc::new(key_values),
             replay: None,
             lock_timeout,
+            terms: None,
             is_dead: false,
         };
         Ok(self.turns.insert(token, held, expires, now))

@@ -347,7 +347,7 @@ impl SeenFilter {
     /// Whether somebody in this process may be able to replay a version.
     fn supports(&self, pinned: Option<PinnedVersion>) -> bool {
         match self {
-            Self::One(filter) => is_supported(filter.as_ref(), pinned),
+            Self::One(filter) => is_supported(filter.as_ref().as_ref(), pinned),
             Self::Unknown | Self::Several => true,
         }
     }
@@ -464,7 +464,7 @@ mod tests {
         let (now, pause, longest) =
             (Instant::now(), Duration::from_millis(50), Duration::from_secs(1));
         assert_eq!(dispatch.next_look(now, None, pause, longest), None);
-        let parked = dispatch.next_turn(0).unwrap_err();
+        let parked = dispatch.next_turn(None, 0).unwrap_err();
         assert_eq!(dispatch.next_look(now, None, pause, longest), Some(now));
         assert_eq!(dispatch.next_look(now, Some(now), pause, longest), Some(now + pause));
         drop(parked);
@@ -475,13 +475,13 @@ mod tests {
     #[test]
     fn a_feeder_that_stops_is_started_by_the_next_waiter_and_not_stopped_under_one() {
         let dispatch = Arc::new(Dispatch::new(true));
-        let parked = dispatch.next_turn(0).unwrap_err();
+        let parked = dispatch.next_turn(None, 0).unwrap_err();
         dispatch.deactivate();
         assert!(dispatch.is_active(), "somebody waits");
         drop(parked);
         dispatch.deactivate();
         assert!(!dispatch.is_active() && !dispatch.seen().dispatchers);
-        let _parked = dispatch.next_turn(0).unwrap_err();
+        let _parked = dispatch.next_turn(None, 0).unwrap_err();
         assert!(dispatch.is_active() && dispatch.seen().dispatchers);
     }
 }

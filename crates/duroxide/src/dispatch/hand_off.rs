@@ -1,14 +1,16 @@
 //! Who waits for work, and eager hand-off: an activity that is scheduled while a worker of this process waits is
 //! created locked for it, so that nothing has to be asked for and claimed.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use duroxide::providers::{TagFilter, WorkItem};
-use tokio::sync::Notify;
 
+use super::handover::Handover;
 use super::items::ItemHint;
 use crate::cache::Version;
+use crate::fetch::{LockedTurn, TurnTerms};
 
 /// What a turn gives to a waiting worker with the activity that it schedules.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,27 +33,30 @@ pub(crate) struct Claimed {
     pub(crate) seen: Option<Version>,
 }
 
-impl Claimed {
-    /// Whether locking it took so long that the lock might end before the activity does: a runtime renews a lock by
-    /// the time at which it was given it.
-    pub(crate) fn is_late(&self, lock_timeout_ms: i64, now: i64) -> bool {
-        self.locked_until.saturating_sub(now) < lock_timeout_ms / 2
-    }
-}
-
 /// The waiters, FIFO.
 #[derive(Debug, Default)]
 pub(super) struct Parked {
-    pub(super) dispatchers: Vec<Arc<DispatcherWaiter>>,
+    pub(super) dispatchers: Vec<WaitingDispatcher>,
     pub(super) workers: Vec<Arc<WorkerWaiter>>,
     /// For workers that are about to ask, and for whom an activity is being claimed.
     expected: Vec<Arc<WorkerWaiter>>,
+    /// The same for dispatchers.
+    expected_dispatchers: Vec<TurnReservation>,
 }
 
-/// A dispatcher that is parked until a turn is ready.
-#[derive(Debug, Default)]
-pub(super) struct DispatcherWaiter {
-    pub(super) woken: Notify,
+/// A dispatcher that waits for a turn.
+#[derive(Debug)]
+pub(super) struct WaitingDispatcher {
+    pub(super) terms: Option<TurnTerms>,
+    pub(super) handover: Arc<Handover<LockedTurn>>,
+}
+
+/// A dispatcher that a turn will be handed to, once it is locked for it: one that waits, or the next one that asks on
+/// these terms.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnReservation {
+    pub(crate) terms: TurnTerms,
+    pub(crate) handover: Arc<Handover<LockedTurn>>,
 }
 
 /// A worker that is parked until an activity is ready.
@@ -59,19 +64,9 @@ pub(super) struct DispatcherWaiter {
 pub(super) struct WorkerWaiter {
     tags: TagFilter,
     sessions: bool,
-    lock_timeout_ms: i64,
+    lock_timeout: Duration,
     is_woken: AtomicBool,
-    state: Mutex<WaiterState>,
-    pub(super) woken: Notify,
-    left: Notify,
-}
-
-#[derive(Debug)]
-enum WaiterState {
-    Waiting,
-    Handed(Box<Claimed>),
-    /// The worker has gone.
-    Left,
+    pub(super) handover: Handover<Claimed>,
 }
 
 impl Parked {
@@ -82,7 +77,7 @@ impl Parked {
     /// Wakes a dispatcher. It waits no more: the next turn is another's.
     pub(super) fn wake_dispatcher(&mut self) {
         if !self.dispatchers.is_empty() {
-            self.dispatchers.remove(0).woken.notify_one();
+            self.dispatchers.remove(0).handover.wake();
         }
     }
 
@@ -96,7 +91,7 @@ impl Parked {
         };
         if let Some(waiter) = self.workers.iter().find(takes) {
             waiter.is_woken.store(true, Ordering::Relaxed);
-            waiter.woken.notify_one();
+            waiter.handover.wake();
         }
     }
 
@@ -111,7 +106,7 @@ impl Parked {
 
     /// Lets a worker wait on whose activity was not committed. Says whether it still does.
     pub(super) fn unreserve(&mut self, reservation: Reservation) -> bool {
-        let is_waiting = matches!(*reservation.0.state(), WaiterState::Waiting);
+        let is_waiting = reservation.0.handover.is_waiting();
         if is_waiting {
             self.workers.insert(0, reservation.0);
         }
@@ -119,8 +114,8 @@ impl Parked {
     }
 
     /// Notes that an activity is being claimed for the next worker that asks on these terms.
-    pub(super) fn expect(&mut self, tags: &TagFilter, lock_timeout_ms: i64) -> Reservation {
-        let waiter = WorkerWaiter::new(tags, false, lock_timeout_ms);
+    pub(super) fn expect(&mut self, tags: &TagFilter, lock_timeout: Duration) -> Reservation {
+        let waiter = WorkerWaiter::new(tags, false, lock_timeout);
         self.expected.push(Arc::clone(&waiter));
         Reservation(waiter)
     }
@@ -129,13 +124,18 @@ impl Parked {
     pub(super) fn take_expected(
         &mut self,
         tags: &TagFilter,
-        lock_timeout_ms: i64,
+        lock_timeout: Duration,
     ) -> Option<Arc<WorkerWaiter>> {
         let is_meant = |waiter: &Arc<WorkerWaiter>| {
-            waiter.lock_timeout_ms == lock_timeout_ms && waiter.tags == *tags
+            waiter.lock_timeout == lock_timeout && waiter.tags == *tags
         };
         let position = self.expected.iter().position(is_meant)?;
         Some(self.expected.remove(position))
+    }
+
+    /// For how many workers an activity is being claimed, or kept.
+    pub(super) fn expected(&self) -> usize {
+        self.expected.len()
     }
 
     /// Expects a worker no more. Says whether it had not come.
@@ -144,16 +144,47 @@ impl Parked {
         self.expected.retain(|it| !Arc::ptr_eq(it, waiter));
         self.expected.len() < before
     }
+
+    /// Takes out a dispatcher for a turn that is about to be locked.
+    pub(super) fn reserve_dispatcher(&mut self) -> Option<TurnReservation> {
+        let position = self.dispatchers.iter().position(|waiting| waiting.terms.is_some())?;
+        let WaitingDispatcher { terms, handover } = self.dispatchers.remove(position);
+        Some(TurnReservation { terms: terms?, handover })
+    }
+
+    /// Notes that a turn is being locked for the next dispatcher that asks on these terms.
+    pub(super) fn expect_dispatcher(&mut self, terms: &TurnTerms) -> TurnReservation {
+        let reservation = TurnReservation { terms: terms.clone(), handover: Arc::default() };
+        self.expected_dispatchers.push(reservation.clone());
+        reservation
+    }
+
+    /// What a turn is being locked for, on the terms of a dispatcher that asks.
+    pub(super) fn take_expected_dispatcher(
+        &mut self,
+        terms: &TurnTerms,
+    ) -> Option<Arc<Handover<LockedTurn>>> {
+        let position = self.expected_dispatchers.iter().position(|it| it.terms == *terms)?;
+        Some(self.expected_dispatchers.remove(position).handover)
+    }
+
+    /// Expects a dispatcher no more. Says whether it had not come.
+    pub(super) fn forget_expected_dispatcher(&mut self, reservation: &TurnReservation) -> bool {
+        let before = self.expected_dispatchers.len();
+        let is_other = |it: &TurnReservation| !Arc::ptr_eq(&it.handover, &reservation.handover);
+        self.expected_dispatchers.retain(is_other);
+        self.expected_dispatchers.len() < before
+    }
 }
 
 /// A worker that an activity will be handed to, once it is locked for it: by the turn that schedules it, or by a claim.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Reservation(Arc<WorkerWaiter>);
 
 impl Reservation {
     /// For how long the worker locks activities.
-    pub(crate) fn lock_timeout_ms(&self) -> i64 {
-        self.0.lock_timeout_ms
+    pub(crate) fn lock_timeout(&self) -> Duration {
+        self.0.lock_timeout
     }
 
     /// Who it is for.
@@ -161,55 +192,29 @@ impl Reservation {
         &self.0
     }
 
-    /// Hands an activity over; it comes back if the worker has gone.
-    pub(crate) fn hand(&self, claimed: Box<Claimed>) -> Result<(), Box<Claimed>> {
-        let mut state = self.0.state();
-        match *state {
-            WaiterState::Waiting => {
-                *state = WaiterState::Handed(claimed);
-                self.0.woken.notify_one();
-                Ok(())
-            }
-            WaiterState::Handed(_) | WaiterState::Left => Err(claimed),
-        }
-    }
-
-    /// Waits until the worker has taken what was handed over, or has gone.
-    pub(crate) async fn left(&self) {
-        self.0.left.notified().await;
+    /// Where the activity is handed over.
+    pub(crate) fn handover(&self) -> &Handover<Claimed> {
+        &self.0.handover
     }
 }
 
 impl WorkerWaiter {
-    pub(super) fn new(tags: &TagFilter, sessions: bool, lock_timeout_ms: i64) -> Arc<Self> {
+    pub(super) fn new(tags: &TagFilter, sessions: bool, lock_timeout: Duration) -> Arc<Self> {
         Arc::new(Self {
             tags: tags.clone(),
             sessions,
-            lock_timeout_ms,
+            lock_timeout,
             is_woken: AtomicBool::new(false),
-            state: Mutex::new(WaiterState::Waiting),
-            woken: Notify::new(),
-            left: Notify::new(),
+            handover: Handover::default(),
         })
-    }
-
-    fn state(&self) -> MutexGuard<'_, WaiterState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// What was handed over. From now on nothing is.
-    pub(super) fn leave(&self) -> Option<Box<Claimed>> {
-        self.left.notify_one();
-        match std::mem::replace(&mut *self.state(), WaiterState::Left) {
-            WaiterState::Handed(claimed) => Some(claimed),
-            WaiterState::Waiting | WaiterState::Left => None,
-        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const LOCK: Duration = Duration::from_secs(30);
 
     fn claimed() -> Box<Claimed> {
         let work_item = WorkItem::ActivityExecute {
@@ -228,48 +233,48 @@ mod tests {
     #[test]
     fn a_worker_gets_what_it_was_reserved_for() {
         let mut parked = Parked::default();
-        let waiter = WorkerWaiter::new(&TagFilter::DefaultOnly, false, 30_000);
+        let waiter = WorkerWaiter::new(&TagFilter::DefaultOnly, false, LOCK);
         parked.workers.push(Arc::clone(&waiter));
         assert!(parked.reserve(Some("gpu")).is_none(), "it takes no tags");
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.reserve(None).is_none(), "it is spoken for");
-        assert!(reservation.hand(claimed()).is_ok());
-        assert!(waiter.leave().is_some());
+        assert!(reservation.handover().hand(claimed()).is_ok());
+        assert!(waiter.handover.leave().is_some());
     }
 
     #[test]
     fn what_is_handed_to_a_worker_that_has_gone_comes_back() {
         let mut parked = Parked::default();
-        let waiter = WorkerWaiter::new(&TagFilter::Any, false, 30_000);
+        let waiter = WorkerWaiter::new(&TagFilter::Any, false, LOCK);
         parked.workers.push(Arc::clone(&waiter));
         let reservation = parked.reserve(None).unwrap();
-        assert!(waiter.leave().is_none());
-        assert_eq!(reservation.hand(claimed()).unwrap_err().token, "t");
+        assert!(waiter.handover.leave().is_none());
+        assert_eq!(reservation.handover().hand(claimed()).unwrap_err().token, "t");
     }
 
     #[test]
     fn a_worker_that_is_expected_gets_what_was_claimed_on_its_terms() {
         let mut parked = Parked::default();
-        let reservation = parked.expect(&TagFilter::DefaultOnly, 30_000);
-        assert!(parked.take_expected(&TagFilter::Any, 30_000).is_none(), "other tags");
-        assert!(parked.take_expected(&TagFilter::DefaultOnly, 1_000).is_none(), "another lock");
-        assert!(reservation.hand(claimed()).is_ok());
-        let waiter = parked.take_expected(&TagFilter::DefaultOnly, 30_000).unwrap();
-        assert!(waiter.leave().is_some());
+        let reservation = parked.expect(&TagFilter::DefaultOnly, LOCK);
+        assert!(parked.take_expected(&TagFilter::Any, LOCK).is_none(), "other tags");
+        assert!(parked.take_expected(&TagFilter::DefaultOnly, LOCK / 2).is_none(), "another lock");
+        assert!(reservation.handover().hand(claimed()).is_ok());
+        let waiter = parked.take_expected(&TagFilter::DefaultOnly, LOCK).unwrap();
+        assert!(waiter.handover.leave().is_some());
         assert!(!parked.forget_expected(&waiter), "it has come");
-        let reservation = parked.expect(&TagFilter::DefaultOnly, 30_000);
+        let reservation = parked.expect(&TagFilter::DefaultOnly, LOCK);
         assert!(parked.forget_expected(reservation.waiter()));
-        assert!(parked.take_expected(&TagFilter::DefaultOnly, 30_000).is_none());
+        assert!(parked.take_expected(&TagFilter::DefaultOnly, LOCK).is_none());
     }
 
     #[test]
     fn a_reservation_that_came_to_nothing_lets_the_worker_wait_on() {
         let mut parked = Parked::default();
-        parked.workers.push(WorkerWaiter::new(&TagFilter::Any, false, 30_000));
+        parked.workers.push(WorkerWaiter::new(&TagFilter::Any, false, LOCK));
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.unreserve(reservation));
         let reservation = parked.reserve(None).unwrap();
-        reservation.0.leave();
+        reservation.handover().leave();
         assert!(!parked.unreserve(reservation), "it has gone");
     }
 }

@@ -65,6 +65,11 @@ impl ItemHint {
         }
     }
 
+    /// Whether both can be claimed by one batch: they are of one instance, and known whole.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        self.instance == other.instance && self.document.is_some() && other.document.is_some()
+    }
+
     fn order(&self) -> Order {
         (self.enqueued_at, self.seq, Arc::from(self.id.as_str()))
     }

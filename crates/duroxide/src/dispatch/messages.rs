@@ -50,6 +50,12 @@ impl KnownMessages {
         known.is_some_and(|known| known.messages.iter().any(|message| message.document.id == id))
     }
 
+    /// When the oldest message of an instance was enqueued, if all are known.
+    pub(super) fn oldest(&self, instance: &str) -> Option<i64> {
+        let known = self.by_instance.get(instance).filter(|known| !known.is_partial)?;
+        known.messages.iter().map(|message| message.document.enqueued_at).min()
+    }
+
     /// The messages of an instance, if all are known.
     pub(super) fn take(&mut self, instance: &str) -> Option<Vec<ReadMessage>> {
         let known = self.by_instance.remove(instance)?;

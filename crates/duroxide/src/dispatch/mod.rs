@@ -6,6 +6,7 @@
 
 mod feeder;
 mod hand_off;
+mod handover;
 mod items;
 mod messages;
 mod pace;
@@ -13,19 +14,20 @@ mod turns;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 use tokio::sync::Notify;
 
 pub(crate) use feeder::FeederSettings;
-pub(crate) use hand_off::{Claimed, HandOff, Reservation};
+pub(crate) use hand_off::{Claimed, HandOff, Reservation, TurnReservation};
 pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
-use crate::fetch::ReadMessage;
+use crate::fetch::{LockedTurn, ReadMessage, SharedFilter, TurnTerms};
 use crate::last_fetch::WorkerTerms;
-use crate::store::millis;
-use hand_off::{DispatcherWaiter, Parked, WorkerWaiter};
+use hand_off::{Parked, WaitingDispatcher, WorkerWaiter};
+use handover::Handover;
 use items::ItemHints;
 use turns::TurnHints;
 
@@ -76,7 +78,7 @@ impl State {
 enum SeenFilter {
     #[default]
     Unknown,
-    One(Option<DispatcherCapabilityFilter>),
+    One(SharedFilter),
     Several,
 }
 
@@ -134,28 +136,98 @@ impl Dispatch {
         }
     }
 
-    /// An instance for a dispatcher to lock; if there is none, a waiter for one.
-    pub(crate) fn next_turn(self: &Arc<Self>, now: i64) -> Result<Claim, ParkedDispatcher> {
+    /// An instance for a dispatcher to lock; if there is none, or one is being locked for it, a waiter.
+    pub(crate) fn next_turn(
+        self: &Arc<Self>,
+        terms: Option<&TurnTerms>,
+        now: i64,
+    ) -> Result<Claim, ParkedDispatcher> {
         let mut state = self.state();
-        if let Some((instance, messages)) = state.turns.pop(now) {
-            return Ok(Claim { dispatch: Arc::clone(self), instance, messages, is_locked: false });
+        if let Some(waiter) = terms.and_then(|terms| state.parked.take_expected_dispatcher(terms)) {
+            return Err(ParkedDispatcher { dispatch: Arc::clone(self), waiter });
+        }
+        if let Some(ready) = state.turns.pop(now) {
+            return Ok(self.claim(ready));
         }
         state.seen.dispatchers = true;
-        let waiter = Arc::<DispatcherWaiter>::default();
-        state.parked.dispatchers.push(Arc::clone(&waiter));
+        let waiter = Arc::<Handover<LockedTurn>>::default();
+        let (terms, handover) = (terms.cloned(), Arc::clone(&waiter));
+        state.parked.dispatchers.push(WaitingDispatcher { terms, handover });
         drop(state);
         self.activate();
         Err(ParkedDispatcher { dispatch: Arc::clone(self), waiter })
+    }
+
+    fn claim(self: &Arc<Self>, ready: (Arc<str>, Option<Vec<ReadMessage>>)) -> Claim {
+        let (instance, messages) = ready;
+        Claim { dispatch: Arc::clone(self), instance, messages, is_locked: false }
+    }
+
+    /// The instance that a dispatcher would be given next, to be locked before it asks. The next one that asks on its
+    /// terms waits for that.
+    pub(crate) fn reserve_turn(
+        self: &Arc<Self>,
+        terms: &TurnTerms,
+        now: i64,
+    ) -> Option<(Claim, TurnReservation)> {
+        let mut state = self.state();
+        let ready = state.turns.pop(now)?;
+        let reservation = state.parked.expect_dispatcher(terms);
+        Some((self.claim(ready), reservation))
+    }
+
+    /// A waiting dispatcher, for an instance that is about to be started: to be locked for it by the same batch. None if
+    /// nobody waits, or something is known of the instance.
+    pub(crate) fn reserve_start(
+        self: &Arc<Self>,
+        instance: &str,
+        now: i64,
+    ) -> Option<(Claim, TurnReservation)> {
+        if !self.takes_hints {
+            return None;
+        }
+        let mut state = self.state();
+        if !state.turns.is_unknown(instance) {
+            return None;
+        }
+        let reservation = state.parked.reserve_dispatcher()?;
+        let instance = state.turns.claim(instance, now);
+        Some((self.claim((instance, None)), reservation))
+    }
+
+    /// The messages that came for an instance while a dispatcher works on it: to be locked by the batch that commits. None
+    /// if not all are known, or another instance has waited longer.
+    pub(crate) fn reserve_next(
+        &self,
+        instance: &str,
+        terms: &TurnTerms,
+    ) -> Option<(Vec<ReadMessage>, TurnReservation)> {
+        let mut state = self.state();
+        let messages = state.turns.take_next(instance)?;
+        Some((messages, state.parked.expect_dispatcher(terms)))
+    }
+
+    /// A turn could not be locked: the dispatcher that waits for it asks again.
+    pub(crate) fn end_turn_reservation(&self, reservation: &TurnReservation) {
+        if !self.state().parked.forget_expected_dispatcher(reservation) {
+            reservation.handover.wake();
+        }
+    }
+
+    /// The turn that was locked for a dispatcher that has not come.
+    pub(crate) fn withdraw_turn(&self, reservation: &TurnReservation) -> Option<Box<LockedTurn>> {
+        let is_left = self.state().parked.forget_expected_dispatcher(reservation);
+        is_left.then(|| reservation.handover.leave())?
     }
 
     /// An activity for a worker to lock; if there is none, a waiter for one.
     pub(crate) fn next_item(
         self: &Arc<Self>,
         wanted: Wanted<'_>,
-        lock_timeout_ms: i64,
+        lock_timeout: Duration,
     ) -> Result<ItemHint, ParkedWorker> {
         let mut state = self.state();
-        if let Some(waiter) = state.parked.take_expected(wanted.tags, lock_timeout_ms) {
+        if let Some(waiter) = state.parked.take_expected(wanted.tags, lock_timeout) {
             return Err(ParkedWorker { dispatch: Arc::clone(self), waiter });
         }
         if let Some(hint) = state.items.pop(wanted) {
@@ -163,7 +235,7 @@ impl Dispatch {
         }
         state.seen.workers = true;
         state.seen.untagged |= wanted.tags.matches(None);
-        let waiter = WorkerWaiter::new(wanted.tags, wanted.sessions, lock_timeout_ms);
+        let waiter = WorkerWaiter::new(wanted.tags, wanted.sessions, lock_timeout);
         state.parked.workers.push(Arc::clone(&waiter));
         drop(state);
         self.activate();
@@ -186,31 +258,43 @@ impl Dispatch {
         }
     }
 
-    /// The activity that a worker would be given next, to be claimed before it asks. The next one that asks on its terms
-    /// waits for that claim.
-    pub(crate) fn reserve_ahead(&self, terms: &WorkerTerms) -> Option<(ItemHint, Reservation)> {
+    /// The activities that workers would be given next, to be claimed before they ask, of one instance. The next ones that
+    /// ask on these terms wait for that claim. In all, no more are claimed ahead than `most`.
+    pub(crate) fn reserve_ahead(
+        &self,
+        terms: &WorkerTerms,
+        most: usize,
+    ) -> Vec<(ItemHint, Reservation)> {
+        let mut reserved: Vec<(ItemHint, Reservation)> = Vec::new();
         if !self.takes_hints {
-            return None;
+            return reserved;
         }
         let mut state = self.state();
         let wanted = Wanted { tags: &terms.tags, sessions: terms.sessions };
-        // A session is claimed by the worker itself, when it asks. Its activity is not passed over for a younger one.
-        let hint = state.items.pop_if(wanted, |hint| hint.session.is_none())?;
-        let reservation = state.parked.expect(&terms.tags, millis(terms.lock_timeout));
-        Some((hint, reservation))
+        while state.parked.expected() < most {
+            // A session is claimed by the worker itself, when it asks. Its activity is not passed over for a younger one.
+            let is_next = |hint: &ItemHint| {
+                hint.session.is_none()
+                    && reserved.first().is_none_or(|(first, _)| first.is_beside(hint))
+            };
+            let Some(hint) = state.items.pop_if(wanted, is_next) else { break };
+            let reservation = state.parked.expect(&terms.tags, terms.lock_timeout);
+            reserved.push((hint, reservation));
+        }
+        reserved
     }
 
     /// A claim came to nothing: whoever waits for it asks again.
     pub(crate) fn end_reservation(&self, reservation: &Reservation) {
         if !self.state().parked.forget_expected(reservation.waiter()) {
-            reservation.waiter().woken.notify_one();
+            reservation.handover().wake();
         }
     }
 
     /// What was claimed for a worker that has not come.
     pub(crate) fn withdraw(&self, reservation: &Reservation) -> Option<Box<Claimed>> {
         let is_left = self.state().parked.forget_expected(reservation.waiter());
-        is_left.then(|| reservation.waiter().leave())?
+        is_left.then(|| reservation.handover().leave())?
     }
 
     /// A turn of an instance is locked until a time by a dispatcher of this process.
@@ -253,15 +337,26 @@ impl Dispatch {
         (state.turns.len(), state.items.len())
     }
 
-    /// What a dispatcher can replay.
-    pub(crate) fn saw_filter(&self, filter: Option<&DispatcherCapabilityFilter>) {
+    /// Notes what a dispatcher can replay. Says it in a form that is shared, if all dispatchers say the same.
+    pub(crate) fn saw_filter(
+        &self,
+        filter: Option<&DispatcherCapabilityFilter>,
+    ) -> Option<SharedFilter> {
         let mut state = self.state();
-        let seen = match &state.filter {
-            SeenFilter::Unknown => SeenFilter::One(filter.cloned()),
-            SeenFilter::One(known) if is_same(known.as_ref(), filter) => return,
-            SeenFilter::One(_) | SeenFilter::Several => SeenFilter::Several,
-        };
-        state.filter = seen;
+        match &state.filter {
+            SeenFilter::Unknown => {
+                let shared = SharedFilter::new(filter.cloned());
+                state.filter = SeenFilter::One(Arc::clone(&shared));
+                Some(shared)
+            }
+            SeenFilter::One(known) if is_same(known.as_ref().as_ref(), filter) => {
+                Some(Arc::clone(known))
+            }
+            SeenFilter::One(_) | SeenFilter::Several => {
+                state.filter = SeenFilter::Several;
+                None
+            }
+        }
     }
 
     /// Whether the container is asked for work from time to time.
@@ -318,13 +413,18 @@ fn is_same(
 #[derive(Debug)]
 pub(crate) struct ParkedDispatcher {
     dispatch: Arc<Dispatch>,
-    waiter: Arc<DispatcherWaiter>,
+    waiter: Arc<Handover<LockedTurn>>,
 }
 
 impl ParkedDispatcher {
-    /// Waits until a turn may be ready.
+    /// Waits until a turn was handed over, or may be ready.
     pub(crate) async fn wait(&self) {
-        self.waiter.woken.notified().await;
+        self.waiter.woken().await;
+    }
+
+    /// What was handed over. The dispatcher waits no more.
+    pub(crate) fn leave(&self) -> Option<Box<LockedTurn>> {
+        self.waiter.leave()
     }
 }
 
@@ -332,7 +432,7 @@ impl Drop for ParkedDispatcher {
     fn drop(&mut self) {
         let mut state = self.dispatch.state();
         let before = state.parked.dispatchers.len();
-        state.parked.dispatchers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        state.parked.dispatchers.retain(|it| !Arc::ptr_eq(&it.handover, &self.waiter));
         // It was woken (a woken waiter is taken off the list). If it was cancelled since, the wakeup is passed on, or it
         // would be lost.
         if state.parked.dispatchers.len() == before && state.turns.has_ready() {
@@ -351,14 +451,14 @@ pub(crate) struct ParkedWorker {
 impl ParkedWorker {
     /// Waits until an activity was handed over, or may be ready.
     pub(crate) async fn wait(&self) {
-        self.waiter.woken.notified().await;
+        self.waiter.handover.woken().await;
     }
 
     /// What was handed over. The worker waits no more.
     pub(crate) fn leave(&self) -> Option<Box<Claimed>> {
         let mut state = self.dispatch.state();
         state.parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        let claimed = self.waiter.leave();
+        let claimed = self.waiter.handover.leave();
         // It may have been woken and then cancelled: the wakeup is passed on, or it would be lost.
         if claimed.is_none()
             && let Some(hint) = state.items.first()
@@ -401,5 +501,49 @@ impl Drop for Claim {
             // The time is that of an order only: nothing expires by it.
             self.dispatch.turn_released(&self.instance, 0);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use duroxide::providers::TagFilter;
+
+    use super::*;
+    use crate::work_items::{Enqueued, worker_item};
+
+    fn hint(instance: &str, id: u64, at: i64) -> ItemHint {
+        let item = WorkItem::ActivityExecute {
+            instance: instance.to_owned(),
+            execution_id: 1,
+            id,
+            name: "work".to_owned(),
+            input: String::new(),
+            session_id: None,
+            tag: None,
+        };
+        let enqueued = Enqueued { now: at, seq: id, visible_at: at, is_fenced: true };
+        let (document, _) = worker_item("test", &item, enqueued).unwrap();
+        ItemHint::of(&document, Some(serde_json::from_str("\"e\"").unwrap()))
+    }
+
+    #[test]
+    fn no_more_activities_are_claimed_ahead_than_workers_ask_for_and_of_one_instance_at_a_time() {
+        let dispatch = Dispatch::new(true);
+        for (instance, id, at) in [("a", 2, 1), ("a", 3, 1), ("b", 2, 2), ("b", 3, 2), ("b", 4, 2)]
+        {
+            dispatch.item_enqueued(hint(instance, id, at), at, at);
+        }
+        let lock_timeout = Duration::from_secs(30);
+        let terms = WorkerTerms { tags: TagFilter::DefaultOnly, sessions: true, lock_timeout };
+        let reserve = |most| {
+            let reserved = dispatch.reserve_ahead(&terms, most);
+            reserved.into_iter().map(|(hint, _)| hint.instance).collect::<Vec<_>>()
+        };
+        assert_eq!(reserve(3), ["a", "a"]);
+        assert_eq!(reserve(3), ["b"], "two are claimed already");
+        assert!(reserve(3).is_empty());
+        assert_eq!(reserve(9), ["b", "b"]);
     }
 }

@@ -134,6 +134,30 @@ impl TurnHints {
         Some((instance, messages))
     }
 
+    /// Whether nothing is known of an instance.
+    pub(crate) fn is_unknown(&self, instance: &str) -> bool {
+        !self.states.contains_key(instance)
+    }
+
+    /// Notes that an instance is about to be locked, of which nothing was known.
+    pub(crate) fn claim(&mut self, instance: &str, now: i64) -> Arc<str> {
+        let (name, until) = (Arc::<str>::from(instance), now.saturating_add(CLAIM_MS));
+        self.states.insert(Arc::clone(&name), State::Running { until, again: false });
+        name
+    }
+
+    /// The messages that came for an instance while it is worked on, if all are known and none of another instance is
+    /// older.
+    pub(crate) fn take_next(&mut self, instance: &str) -> Option<Vec<ReadMessage>> {
+        let Some(State::Running { again, .. }) = self.states.get_mut(instance) else { return None };
+        let oldest = self.messages.oldest(instance)?;
+        if self.ready.first().is_some_and(|(order, _)| *order < oldest) {
+            return None;
+        }
+        *again = false;
+        self.messages.take(instance)
+    }
+
     /// Whether an instance is ready.
     pub(crate) fn has_ready(&self) -> bool {
         !self.ready.is_empty()

@@ -1,10 +1,14 @@
 //! Fetching the next turn of an instance: look, decide, lock, read the history.
 
+mod ahead;
+mod first;
 mod plan;
 mod run;
 mod states;
+mod terms;
 
 pub(crate) use plan::{
     FetchPlan, FetchTerms, InstanceView, LEFT_ALONE_MS, LockPlan, MAX_MESSAGES, ReadMessage,
-    consume, is_supported, plan,
+    consume, is_supported, plan, plan_first,
 };
+pub(crate) use terms::{LockedTurn, SharedFilter, TurnTerms};

@@ -174,6 +174,18 @@ fn lock(
     LockPlan { writes, instance, messages, attempts, has_more: false }
 }
 
+/// Plans the first turn of an instance together with its start, which is created as locked.
+pub(crate) fn plan_first(start: ReadMessage, terms: FetchTerms<'_>) -> LockPlan {
+    let mut plan = lock(None, vec![start], terms);
+    if let [message] = &plan.messages[..] {
+        let mut locked = message.document.clone();
+        locked.lock_token = Some(terms.token.to_owned());
+        (locked.locked_until, locked.attempt_count) = (Some(terms.locked_until), plan.attempts);
+        plan.writes[1] = Write::create(&locked.id, &locked);
+    }
+    plan
+}
+
 #[cfg(test)]
 mod tests {
     use duroxide::providers::SemverRange;

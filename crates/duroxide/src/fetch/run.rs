@@ -11,6 +11,7 @@ use duroxide::{Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::terms::{Asked, LockedTurn, TurnTerms};
 use super::{
     FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, is_supported, plan,
 };
@@ -30,7 +31,7 @@ use crate::write;
 const OPERATION: &str = "fetch_orchestration_item";
 
 /// What a dispatcher is given: the turn, its token, how often it was tried.
-pub(crate) type FetchedTurn = (OrchestrationItem, String, u32);
+type FetchedTurn = (OrchestrationItem, String, u32);
 
 /// Instances with messages that are due, those that wait longest first.
 const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
@@ -63,7 +64,7 @@ struct Candidate {
 impl Core {
     /// Fetches the next turn of an instance.
     pub(crate) async fn fetch_turn(
-        &self,
+        self: &Arc<Self>,
         lock_timeout: Duration,
         poll_timeout: Duration,
         filter: Option<&DispatcherCapabilityFilter>,
@@ -71,44 +72,36 @@ impl Core {
         if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
             return Ok(None);
         }
-        if poll_timeout.is_zero() || self.is_short_poll {
-            return self.look_for_turn_in_slots(lock_timeout, filter).await;
-        }
-        self.dispatch.saw_filter(filter);
-        let end = tokio::time::Instant::now() + poll_timeout;
-        loop {
-            match self.dispatch.next_turn(self.store.now()) {
-                Ok(claim) => {
-                    if let Some(turn) = self.fetch_claimed(claim, lock_timeout, filter).await? {
-                        return Ok(Some(turn));
-                    }
-                }
-                Err(parked) => {
-                    if tokio::time::timeout_at(end, parked.wait()).await.is_err() {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
+        let fetched = if poll_timeout.is_zero() || self.is_short_poll {
+            let asked = Asked { lock_timeout, filter, terms: None };
+            self.look_for_turn_in_slots(asked).await?
+        } else {
+            let shared = self.dispatch.saw_filter(filter);
+            let terms = shared.map(|filter| TurnTerms { lock_timeout, filter });
+            let asked = Asked { lock_timeout, filter, terms: terms.as_ref() };
+            self.wait_for_turn(asked, poll_timeout).await?
+        };
+        Ok(fetched.map(|LockedTurn { item, token, attempts, turn, .. }| {
+            about_turn(&item.instance, turn);
+            (item, token, attempts)
+        }))
     }
 
     /// Fetches from an instance that a hint was about.
-    async fn fetch_claimed(
+    pub(super) async fn fetch_claimed(
         &self,
         mut claim: Claim,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        asked: Asked<'_>,
+    ) -> Result<Option<LockedTurn>, ProviderError> {
         let messages = claim.take_messages();
         let instance = claim.instance();
         let fetched = async {
             if let Some(messages) = messages
-                && let Some(turn) =
-                    self.fetch_known(instance, messages, lock_timeout, filter).await?
+                && let Some(turn) = self.fetch_known(instance, messages, asked).await?
             {
                 return Ok(Some(turn));
             }
-            self.fetch_from(instance, lock_timeout, filter).await
+            self.fetch_from(instance, asked).await
         };
         let fetched =
             fetched.await.map_err(|failure: Failure| failure.tell(OPERATION, instance))?;
@@ -125,18 +118,17 @@ impl Core {
         &self,
         instance: &str,
         messages: Vec<ReadMessage>,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<FetchedTurn>, Failure> {
+        asked: Asked<'_>,
+    ) -> Result<Option<LockedTurn>, Failure> {
         let known = self.replays.instance(instance);
         let has_start = messages.iter().any(|message| crate::work_items::is_start(&message.item));
         if known.is_none() && !has_start {
             return Ok(None);
         }
         let view = InstanceView { instance: known, messages };
-        let (planned, token) = self.plan_turn(instance, view, lock_timeout, filter);
+        let (planned, token) = self.plan_turn(instance, view, asked);
         match planned {
-            FetchPlan::Lock(plan) => self.lock(*plan, token, lock_timeout).await,
+            FetchPlan::Lock(plan) => self.lock(*plan, token, asked).await,
             FetchPlan::Skip(_) | FetchPlan::CleanUp(_) | FetchPlan::Drop(_) => Ok(None),
         }
     }
@@ -146,48 +138,55 @@ impl Core {
         &self,
         instance: &str,
         view: InstanceView,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
+        asked: Asked<'_>,
     ) -> (FetchPlan, String) {
+        self.with_new_token(instance, asked, |terms| plan(view, terms))
+    }
+
+    /// Plans something as of now, with a token of its own.
+    pub(crate) fn with_new_token<T>(
+        &self,
+        instance: &str,
+        asked: Asked<'_>,
+        plan: impl FnOnce(FetchTerms<'_>) -> T,
+    ) -> (T, String) {
         let (clock, now) = (self.store.clock(), self.store.now());
         let nonce = clock.new_id();
         let token = LockToken { instance: instance.to_owned(), worker_item: None, nonce };
         let (token, incarnation) = (token.to_string(), clock.new_id());
         let terms = FetchTerms {
             now,
-            locked_until: now.saturating_add(millis(lock_timeout)),
+            locked_until: now.saturating_add(millis(asked.lock_timeout)),
             token: &token,
             incarnation: &incarnation,
-            filter,
+            filter: asked.filter,
         };
-        (plan(view, terms), token)
+        (plan(terms), token)
     }
 
     /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives
     /// slots back, so some may be nobody's.
     async fn look_for_turn_in_slots(
         &self,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<FetchedTurn>, ProviderError> {
+        asked: Asked<'_>,
+    ) -> Result<Option<LockedTurn>, ProviderError> {
         if self.is_short_poll {
             let slots = self.leases.acquire_slots(caller_id()).await;
             let slots: Slots = slots.into_iter().collect();
             if !slots.is_all()
-                && let Some(turn) = self.look_for_turn(lock_timeout, filter, slots).await?
+                && let Some(turn) = self.look_for_turn(asked, slots).await?
             {
                 return Ok(Some(turn));
             }
         }
-        self.look_for_turn(lock_timeout, filter, ALL_SLOTS).await
+        self.look_for_turn(asked, ALL_SLOTS).await
     }
 
     async fn look_for_turn(
         &self,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
+        asked: Asked<'_>,
         slots: Slots,
-    ) -> Result<Option<FetchedTurn>, ProviderError> {
+    ) -> Result<Option<LockedTurn>, ProviderError> {
         let (mut text, mut parameters) =
             (CANDIDATES.to_owned(), vec![("@now", json!(self.store.now()))]);
         if !slots.is_all() {
@@ -205,19 +204,19 @@ impl Core {
             let mut candidates: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
             candidates.reverse();
             if is_crowded {
-                self.leave_out_blocked(&mut candidates, filter)
+                self.leave_out_blocked(&mut candidates, asked.filter)
                     .await
                     .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
             }
             while let Some(instance) = candidates.pop() {
-                match self.fetch_from(&instance, lock_timeout, filter).await {
+                match self.fetch_from(&instance, asked).await {
                     Ok(Some(turn)) => return Ok(Some(turn)),
                     Ok(None) => blocked += 1,
                     Err(failure) => return Err(failure.tell(OPERATION, &instance)),
                 }
                 if blocked == BLOCKED_IN_A_ROW && !is_crowded {
                     is_crowded = true;
-                    self.leave_out_blocked(&mut candidates, filter)
+                    self.leave_out_blocked(&mut candidates, asked.filter)
                         .await
                         .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
                 }
@@ -243,14 +242,13 @@ impl Core {
     async fn fetch_from(
         &self,
         instance: &str,
-        lock_timeout: Duration,
-        filter: Option<&DispatcherCapabilityFilter>,
-    ) -> Result<Option<FetchedTurn>, Failure> {
+        asked: Asked<'_>,
+    ) -> Result<Option<LockedTurn>, Failure> {
         // What an earlier turn left is removed at most once; if it comes back, the next fetch sees to it.
         for _ in 0..2 {
             let view = self.view(instance).await?;
             let cleaned = view.instance.clone();
-            let (planned, token) = self.plan_turn(instance, view, lock_timeout, filter);
+            let (planned, token) = self.plan_turn(instance, view, asked);
             match planned {
                 FetchPlan::Skip(until) => {
                     if let Some(until) = until {
@@ -271,7 +269,7 @@ impl Core {
                     self.remove_all(instance, writes).await?;
                     self.forget_cleanup(cleaned).await?;
                 }
-                FetchPlan::Lock(plan) => return self.lock(*plan, token, lock_timeout).await,
+                FetchPlan::Lock(plan) => return self.lock(*plan, token, asked).await,
             }
         }
         Ok(None)
@@ -355,12 +353,12 @@ impl Core {
         &self,
         plan: LockPlan,
         token: String,
-        lock_timeout: Duration,
-    ) -> Result<Option<FetchedTurn>, Failure> {
-        let LockPlan { writes, mut instance, messages, attempts, has_more } = plan;
-        let partition = instance.instance_id.clone();
-        match self.store.write_once(&partition, &writes).await {
-            Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
+        asked: Asked<'_>,
+    ) -> Result<Option<LockedTurn>, Failure> {
+        let mut plan = plan;
+        let partition = plan.instance.instance_id.clone();
+        match self.store.write_once(&partition, &plan.writes).await {
+            Ok(results) => plan.instance.etag = results.first().and_then(|it| it.etag().cloned()),
             Err(failure) => match failure.cause {
                 // Another dispatcher was faster.
                 Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => return Ok(None),
@@ -371,11 +369,23 @@ impl Core {
                     if !there.is_held_by(&token) {
                         return Ok(None);
                     }
-                    instance = there;
+                    plan.instance = there;
                 }
                 Cause::Transient | Cause::Refused => return Err(failure),
             },
         }
+        self.locked(plan, token, asked).await.map(Some)
+    }
+
+    /// Reads what a turn needs that was locked.
+    pub(crate) async fn locked(
+        &self,
+        plan: LockPlan,
+        token: String,
+        asked: Asked<'_>,
+    ) -> Result<LockedTurn, Failure> {
+        let LockPlan { instance, messages, attempts, has_more, .. } = plan;
+        let partition = instance.instance_id.clone();
         let read = self.read_history_and_keys(&instance).await?;
         let (documents, items) = messages.into_iter().map(|it| (it.document, it.item)).unzip();
         let history = read.replay.as_ref().map(|replay| replay.history.as_ref().clone());
@@ -386,11 +396,11 @@ impl Core {
             messages: documents,
             key_values: read.key_values,
             replay: read.replay.ok(),
-            lock_timeout,
+            lock_timeout: asked.lock_timeout,
+            terms: asked.terms.cloned(),
             is_dead: false,
             instance,
         };
-        about_turn(&partition, held.instance.turn + 1);
         let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
         let ready = held.messages.iter().map(|message| message.visible_at).min();
         let waited = ready.map_or(0, |ready| now.saturating_sub(ready));
@@ -398,9 +408,10 @@ impl Core {
         if attempts > 1 {
             self.store.telemetry.retried(Retried::Turn);
         }
+        let turn = held.instance.turn + 1;
         self.dispatch.turn_locked(&partition, expires, has_more, now);
         self.turns.insert(&token, held, expires, now);
-        Ok(Some((item, token, attempts)))
+        Ok(LockedTurn { item, token, attempts, turn, locked_until: expires })
     }
 
     /// Reads an instance.

@@ -7,13 +7,13 @@ use duroxide::providers::{ExecutionMetadata, ScheduledActivityIdentifier, WorkIt
 use duroxide::{Event, EventKind};
 
 use super::container::{Container, Mutation};
-use crate::ack::{self, Turn};
+use crate::ack::{self, AckPlan, Turn};
 use crate::admin::deletion_plan;
 use crate::documents::{
     HistoryDocument, InstanceDocument, IntentDocument, MessageDocument, Payload, WorkerDocument,
     kinds,
 };
-use crate::fetch::{self, FetchPlan, FetchTerms, InstanceView, ReadMessage};
+use crate::fetch::{self, FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage};
 use crate::outbox::plan_delivery;
 use crate::work_items::{Enqueued, message};
 use crate::workers::{locked, removed};
@@ -72,6 +72,8 @@ pub(super) enum Action {
     View(usize, &'static str),
     Lock(usize, Fate),
     Commit(usize, Fate),
+    /// The same, and the batch locks the next turn.
+    CommitAndLock(usize, Fate),
     /// The process is gone, with all that it knew.
     Die(usize),
     Claim(usize, Fate),
@@ -145,6 +147,7 @@ impl World {
                 }
                 Process::Working { .. } => {
                     actions.extend(fates.iter().map(|fate| Action::Commit(index, *fate)));
+                    actions.extend(fates.iter().map(|fate| Action::CommitAndLock(index, *fate)));
                     if self.left.losses > 0 {
                         actions.push(Action::Die(index));
                     }
@@ -179,8 +182,8 @@ impl World {
     fn happen(&mut self, action: &Action, mutation: Mutation) {
         if matches!(
             action,
-            Action::Lock(_, fate) | Action::Commit(_, fate) | Action::Claim(_, fate)
-                | Action::Finish(_, fate) | Action::Deliver(_, fate) if *fate != Fate::Answered
+            Action::Lock(_, fate) | Action::Commit(_, fate) | Action::CommitAndLock(_, fate)
+                | Action::Claim(_, fate) | Action::Finish(_, fate) | Action::Deliver(_, fate) if *fate != Fate::Answered
         ) || matches!(action, Action::Die(_))
         {
             self.left.losses -= 1;
@@ -191,7 +194,8 @@ impl World {
                 self.processes[*index] = Process::Viewed { instance: (*instance).to_owned(), at };
             }
             Action::Lock(index, fate) => self.lock(*index, *fate, mutation),
-            Action::Commit(index, fate) => self.commit(*index, *fate, mutation),
+            Action::Commit(index, fate) => self.commit(*index, *fate, false, mutation),
+            Action::CommitAndLock(index, fate) => self.commit(*index, *fate, true, mutation),
             Action::Die(index) => self.processes[*index] = Process::Idle,
             Action::Claim(index, fate) => self.claim(*index, *fate, mutation),
             Action::Finish(index, fate) => self.finish(*index, *fate, mutation),
@@ -250,7 +254,7 @@ impl World {
         }
     }
 
-    fn commit(&mut self, index: usize, fate: Fate, mutation: Mutation) {
+    fn commit(&mut self, index: usize, fate: Fate, locks_next: bool, mutation: Mutation) {
         let Process::Working { instance, token, at } = std::mem::take(&mut self.processes[index])
         else {
             return;
@@ -286,17 +290,48 @@ impl World {
             first_seq: 0,
         })
         .expect("a turn of the model can be planned");
+        let (next_token, next) = match locks_next {
+            true => self.next_turn(&instance, &token, &plan),
+            false => (String::new(), None),
+        };
         let mut writes =
             vec![Write::replace(&plan.instance.id, &plan.instance, document.etag.clone())];
         writes.extend(plan.commit);
+        let is_locked = next.is_some();
+        let writes = next.map_or(writes, |next| next.writes);
         let holder = self.instance(&instance).and_then(|there| there.lock_token);
         let before = Arc::clone(&self.container);
-        self.send(&instance, &writes, fate, mutation);
+        let is_answered = self.send(&instance, &writes, fate, mutation);
+        if is_answered && is_locked {
+            let (instance, at) = (instance.clone(), Arc::clone(&self.container));
+            self.processes[index] = Process::Working { instance, token: next_token, at };
+        }
         if self.container != before && holder.as_deref() != Some(&token) {
             self.violation = Some(format!(
                 "{token} has committed a turn of {instance}, and {holder:?} holds its lock"
             ));
         }
+    }
+
+    /// The turn that follows one, of the messages that have come meanwhile.
+    fn next_turn(
+        &mut self,
+        instance: &str,
+        token: &str,
+        commit: &AckPlan,
+    ) -> (String, Option<LockPlan>) {
+        let next_token = self.draw("t");
+        let terms = FetchTerms {
+            now: self.now,
+            locked_until: self.now + LOCK,
+            token: &next_token,
+            incarnation: "",
+            filter: None,
+        };
+        let mut messages = view(&self.container, instance).messages;
+        messages.retain(|message| message.document.lock_token.as_deref() != Some(token));
+        let next = ack::plan_next(commit, messages, terms);
+        (next_token, next)
     }
 
     fn claim(&mut self, index: usize, fate: Fate, mutation: Mutation) {

@@ -1,6 +1,7 @@
-//! Prefetching, of one activity: while the end of an activity is written, the next one is claimed for the worker, which
-//! asks for it right after. One of the same instance is claimed by the batch that ends the other, one of another instance by a
-//! request at the same time: either way the worker waits once.
+//! Prefetching: while the end of an activity is written, the next one is claimed for the worker, which asks for it right
+//! after. One of the same instance is claimed by the batch that ends the other, one of another instance by a request at the
+//! same time: either way the worker waits once. Where activities are short, the same batch claims more of that instance,
+//! at most one for each worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,66 +11,103 @@ use sidereal::BatchOperationResult;
 
 use super::locked;
 use crate::cache::Version;
-use crate::call::metered;
 use crate::core::Core;
 use crate::dispatch::{Claimed, ItemHint, Reservation};
 use crate::documents::{InstanceDocument, Payload, WorkerDocument};
 use crate::failure::{Cause, Failure};
 use crate::ids;
+use crate::last_fetch::WorkerTerms;
 use crate::lock_token::LockToken;
+use crate::prefetch::is_late;
 use crate::store::millis;
 use crate::write::{MAX_BATCH_WRITES, Write, fits};
 
-/// How long an activity is kept for a worker that has not asked. It asks at once, unless its runtime ends.
-const LONGEST_HOLD: Duration = Duration::from_secs(1);
-
-/// The next activity of a worker, of the instance whose activity it ends: to be claimed by the same batch. Dropped before
-/// that is done, it is claimed later.
-pub(super) struct NextClaim {
+/// Activities of one instance that workers are about to be given: to be claimed by one batch. Dropped before that is
+/// done, they are claimed later.
+pub(super) struct NextClaims {
     core: Arc<Core>,
-    reservation: Option<Reservation>,
+    instance: String,
+    claims: Vec<NextClaim>,
+    lock_timeout: Duration,
+}
+
+struct NextClaim {
+    reservation: Reservation,
     address: ItemHint,
     /// As it is to be.
     item: WorkerDocument,
     work_item: WorkItem,
-    lock_timeout: Duration,
 }
 
-impl NextClaim {
-    /// The claim, beside what the batch does already.
-    fn write(&self) -> Write {
-        locked(&self.item, 1, None)
+impl NextClaims {
+    /// Those that were reserved, if nothing has to be read for them; they are known whole then.
+    fn of(
+        core: &Arc<Core>,
+        reserved: &[(ItemHint, Reservation)],
+        lock_timeout: Duration,
+    ) -> Option<Self> {
+        let instance = reserved.first()?.0.instance.clone();
+        let claims = reserved.iter().map(|(hint, reservation)| {
+            let (item, work_item) = readable(hint.document.as_deref()?)?;
+            let item = core.to_be_locked(item.clone(), lock_timeout);
+            let (address, reservation) = (hint.address(), reservation.clone());
+            Some(NextClaim { reservation, address, item, work_item })
+        });
+        let claims = claims.collect::<Option<Vec<_>>>()?;
+        Some(Self { core: Arc::clone(core), instance, claims, lock_timeout })
+    }
+
+    /// The claims, beside what the batch does already.
+    fn writes(&self) -> Vec<Write> {
+        self.claims.iter().map(|claim| locked(&claim.item, 1, None)).collect()
+    }
+
+    /// Sends them in a batch of their own.
+    async fn send(self) {
+        let core = Arc::clone(&self.core);
+        match core.write_and_see(&self.instance, &self.writes()).await {
+            Ok((results, there)) => core.hand_claimed(self, &results, there.as_ref()),
+            Err(failure) if failure.cause == Cause::Ambiguous => core.release_unknown(self),
+            Err(failure) => {
+                tracing::debug!(error = %failure.error(), "activities are claimed later");
+            }
+        }
     }
 }
 
-impl Drop for NextClaim {
+impl Drop for NextClaims {
     fn drop(&mut self) {
-        if let Some(reservation) = self.reservation.take() {
-            let now = self.core.store.now();
-            self.core.dispatch.item_enqueued(self.address.clone(), now, now);
-            self.core.dispatch.end_reservation(&reservation);
+        let now = self.core.store.now();
+        for claim in std::mem::take(&mut self.claims) {
+            self.core.dispatch.item_enqueued(claim.address, now, now);
+            self.core.dispatch.end_reservation(&claim.reservation);
         }
     }
 }
 
 impl Core {
-    /// Begins to claim the activity that waits longest, if a worker that ends one would be given it next. One of the same
-    /// instance is returned, for the batch that ends the other.
-    pub(super) fn claim_ahead(self: &Arc<Self>, token: &str, instance: &str) -> Option<NextClaim> {
-        let terms = self.fetches.take_terms(token)?;
-        let (hint, reservation) = self.dispatch.reserve_ahead(&terms)?;
-        let known = hint.document.as_deref().filter(|it| it.instance_id == instance);
-        if let Some((item, work_item)) = known.and_then(readable) {
-            let (address, lock_timeout) = (hint.address(), terms.lock_timeout);
-            let item = self.to_be_locked(item.clone(), lock_timeout);
-            let (core, reservation) = (Arc::clone(self), Some(reservation));
-            return Some(NextClaim { core, reservation, address, item, work_item, lock_timeout });
+    /// Begins to claim the activity that waits longest, if a worker that ends one would be given it next, and more of the
+    /// same instance if other workers will ask soon. Those of the instance whose activity ends are returned, for the
+    /// batch that ends it.
+    pub(super) fn claim_ahead(
+        self: &Arc<Self>,
+        terms: &WorkerTerms,
+        instance: &str,
+    ) -> Option<NextClaims> {
+        let reserved = self.dispatch.reserve_ahead(terms, self.fetches.soon_asking());
+        if let Some(claims) = NextClaims::of(self, &reserved, terms.lock_timeout) {
+            if claims.instance == instance {
+                return Some(claims);
+            }
+            self.spawn_to_the_end("claim_ahead", claims.send());
+            return None;
         }
-        let core = Arc::clone(self);
-        // Not ended by a shutdown: what it has locked, it gives back.
-        let claim = async move { core.claim_for(hint, reservation, terms.lock_timeout).await };
-        let telemetry = self.store.telemetry.clone();
-        self.tasks.spawn(async move { metered(&telemetry, "claim_ahead", claim).await });
+        let lock_timeout = terms.lock_timeout;
+        for (hint, reservation) in reserved {
+            let core = Arc::clone(self);
+            let claim = async move { core.claim_for(hint, reservation, lock_timeout).await };
+            self.spawn_to_the_end("claim_ahead", claim);
+        }
         None
     }
 
@@ -84,68 +122,81 @@ impl Core {
         item
     }
 
-    /// Writes the end of an activity, with the claim of the next one. A claim that cannot be made does not keep the end
-    /// from being written.
+    /// Writes the end of an activity, with the claims of the next ones. Claims that cannot be made do not keep the end from
+    /// being written.
     pub(super) async fn write_end(
         self: &Arc<Self>,
         instance: &str,
         end: &[Write],
-        next: Option<NextClaim>,
+        next: Option<NextClaims>,
         until: i64,
     ) -> Result<Vec<BatchOperationResult>, Failure> {
-        let with_claim = next.as_ref().map(|next| [end, &[next.write()]].concat());
+        let with_claims = next.as_ref().map(|next| [end, &next.writes()].concat());
         // The instance is read by the batch too.
-        let with_claim = with_claim.filter(|batch| fits(batch) && batch.len() < MAX_BATCH_WRITES);
-        let (Some(next), Some(batch)) = (next, with_claim) else {
+        let with_claims = with_claims.filter(|batch| fits(batch) && batch.len() < MAX_BATCH_WRITES);
+        let (Some(next), Some(batch)) = (next, with_claims) else {
             return self.store.write(instance, end, until).await;
         };
-        let written = match self.replays.contains(instance) {
-            true => {
-                let id = ids::instance(instance);
-                self.store.write_and_read::<InstanceDocument>(instance, &batch, &id).await
-            }
-            false => self.store.write_once(instance, &batch).await.map(|results| (results, None)),
-        };
-        match written {
-            Ok((results, there)) => {
-                let there = there.filter(|there| !there.is_deleting);
-                self.hand_claimed(next, results.get(end.len()), there.as_ref());
+        match self.write_and_see(instance, &batch).await {
+            Ok((mut results, there)) => {
+                let claimed = results.split_off(end.len());
+                self.hand_claimed(next, &claimed, there.as_ref());
                 Ok(results)
             }
-            // The claim may have been made too.
+            // The claims may have been made too.
             Err(failure) if failure.cause == Cause::Ambiguous => {
                 self.release_unknown(next);
                 Err(failure)
             }
-            Err(failure) => {
-                let is_without_instance = failure.position == Some(batch.len());
-                if is_without_instance && failure.cause == Cause::NotFound {
-                    self.replays.forget(instance);
-                }
+            Err(_) => {
                 drop(next);
                 self.store.write(instance, end, until).await
             }
         }
     }
 
-    /// Hands the activity that a batch has claimed to the worker that is about to ask.
+    /// Writes a batch. If the history of the instance is known, the same batch reads the instance, so that a worker's
+    /// read of the history is answered without a request.
+    async fn write_and_see(
+        &self,
+        instance: &str,
+        batch: &[Write],
+    ) -> Result<(Vec<BatchOperationResult>, Option<InstanceDocument>), Failure> {
+        if !self.replays.contains(instance) {
+            return self.store.write_once(instance, batch).await.map(|results| (results, None));
+        }
+        let id = ids::instance(instance);
+        let written = self.store.write_and_read::<InstanceDocument>(instance, batch, &id).await;
+        if let Err(failure) = &written
+            && failure.position == Some(batch.len())
+            && failure.cause == Cause::NotFound
+        {
+            self.replays.forget(instance);
+        }
+        written.map(|(results, there)| (results, there.filter(|there| !there.is_deleting)))
+    }
+
+    /// Hands the activities that a batch has claimed to workers that are about to ask.
     fn hand_claimed(
         self: &Arc<Self>,
-        mut next: NextClaim,
-        locked: Option<&BatchOperationResult>,
+        mut next: NextClaims,
+        results: &[BatchOperationResult],
         there: Option<&InstanceDocument>,
     ) {
-        let Some(reservation) = next.reservation.take() else { return };
-        let mut item = next.item.clone();
-        item.attempt_count += 1;
-        item.etag = locked.and_then(|it| it.etag().cloned());
-        let seen = there.map(Version::of);
-        let claimed = self.note_claim(item, next.work_item.clone(), seen, self.store.now());
-        let (core, lock_timeout) = (Arc::clone(self), next.lock_timeout);
-        if let Err(claimed) = self.hand(&reservation, claimed, lock_timeout) {
-            return self.give_back(claimed);
+        let lock_timeout = next.lock_timeout;
+        for (claim, locked) in std::mem::take(&mut next.claims).into_iter().zip(results) {
+            let NextClaim { reservation, mut item, work_item, .. } = claim;
+            item.attempt_count += 1;
+            item.etag = locked.etag().cloned();
+            let seen = there.map(Version::of);
+            let claimed = self.note_claim(item, work_item, seen, self.store.now());
+            if let Err(claimed) = self.hand(&reservation, claimed, lock_timeout) {
+                self.give_back(claimed);
+                continue;
+            }
+            let core = Arc::clone(self);
+            self.tasks.spawn(async move { core.keep_for_worker(&reservation, lock_timeout).await });
         }
-        self.tasks.spawn(async move { core.keep_for_worker(&reservation, lock_timeout).await });
     }
 
     /// Hands an activity to a worker that is about to ask; it comes back if its lock is half over, or the worker gone.
@@ -156,27 +207,26 @@ impl Core {
         lock_timeout: Duration,
     ) -> Result<(), Box<Claimed>> {
         let claimed = Box::new(claimed);
-        if claimed.is_late(millis(lock_timeout), self.store.now()) {
+        if is_late(claimed.locked_until, lock_timeout, self.store.now()) {
             self.dispatch.end_reservation(reservation);
             return Err(claimed);
         }
-        reservation.hand(claimed)
+        reservation.handover().hand(claimed)
     }
 
     /// Gives back what may have been claimed: the answer was lost.
-    fn release_unknown(self: &Arc<Self>, mut next: NextClaim) {
-        let Some(reservation) = next.reservation.take() else { return };
-        self.dispatch.end_reservation(&reservation);
-        let token = next.item.lock_token.clone().unwrap_or_default();
-        let (core, address) = (Arc::clone(self), next.address.clone());
-        let release = async move {
-            // What was not claimed has another token, or none, and is left as it is.
-            core.release(&token).await;
-            let now = core.store.now();
-            core.dispatch.item_enqueued(address, now, now);
-        };
-        let telemetry = self.store.telemetry.clone();
-        self.tasks.spawn(async move { metered(&telemetry, "give_back", release).await });
+    fn release_unknown(self: &Arc<Self>, mut next: NextClaims) {
+        for claim in std::mem::take(&mut next.claims) {
+            self.dispatch.end_reservation(&claim.reservation);
+            let token = claim.item.lock_token.unwrap_or_default();
+            let (core, address) = (Arc::clone(self), claim.address);
+            self.spawn_to_the_end("give_back", async move {
+                // What was not claimed has another token, or none, and is left as it is.
+                core.release(&token).await;
+                let now = core.store.now();
+                core.dispatch.item_enqueued(address, now, now);
+            });
+        }
     }
 
     async fn claim_for(
@@ -203,12 +253,7 @@ impl Core {
 
     /// Waits until the worker has taken what was claimed for it; if it does not, the activity is given back.
     async fn keep_for_worker(&self, reservation: &Reservation, lock_timeout: Duration) {
-        let longest = LONGEST_HOLD.min(lock_timeout / 4);
-        tokio::select! {
-            () = reservation.left() => return,
-            () = tokio::time::sleep(longest) => {}
-            () = self.shutdown.cancelled() => {}
-        }
+        self.keep(reservation.handover().left(), lock_timeout).await;
         if let Some(claimed) = self.dispatch.withdraw(reservation) {
             self.release(&claimed.token).await;
         }
@@ -217,23 +262,12 @@ impl Core {
     /// Gives back an activity that was locked for a worker that is gone.
     pub(crate) fn give_back(self: &Arc<Self>, claimed: Box<Claimed>) {
         let core = Arc::clone(self);
-        let telemetry = self.store.telemetry.clone();
-        let release = async move { core.release(&claimed.token).await };
-        self.tasks.spawn(async move { metered(&telemetry, "give_back", release).await });
+        self.spawn_to_the_end("give_back", async move { core.release(&claimed.token).await });
     }
 
-    /// As if it had not been tried. A shutdown does not wait long for it: a lock ends by itself.
+    /// As if it had not been tried.
     async fn release(&self, token: &str) {
-        let too_long = async {
-            self.shutdown.cancelled().await;
-            tokio::time::sleep(LONGEST_HOLD).await;
-        };
-        tokio::select! {
-            released = self.abandon_item(token, None, true) => if let Err(error) = released {
-                tracing::debug!(%error, "an activity that nobody took waits for its lock to end");
-            },
-            () = too_long => {}
-        }
+        self.release_lock(self.abandon_item(token, None, true)).await;
     }
 }
 

@@ -50,7 +50,9 @@ impl Core {
                 }
             }
         }
-        let next = self.claim_ahead(token, instance);
+        // Until the end is written.
+        let ending = self.fetches.end(token);
+        let next = ending.as_ref().and_then(|ending| self.claim_ahead(&ending.terms, instance));
         match self.write_end(instance, &batch, next, until).await {
             Ok(results) => {
                 if let Some(message) = &mut message {

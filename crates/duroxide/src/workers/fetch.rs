@@ -13,7 +13,7 @@ use crate::documents::WorkerDocument;
 use crate::failure::Failure;
 use crate::last_fetch::WorkerTerms;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
-use crate::store::{Scope, millis};
+use crate::store::Scope;
 
 const FETCH: &str = "fetch_work_item";
 
@@ -63,7 +63,7 @@ impl Core {
         let end = tokio::time::Instant::now() + poll_timeout;
         loop {
             let wanted = Wanted { tags, sessions: session.is_some() };
-            match self.dispatch.next_item(wanted, millis(lock_timeout)) {
+            match self.dispatch.next_item(wanted, lock_timeout) {
                 Ok(hint) => {
                     if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
                         return Ok(Some(item));

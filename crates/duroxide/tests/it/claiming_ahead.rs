@@ -210,6 +210,49 @@ async fn an_activity_of_a_session_is_not_passed_over_for_a_younger_one() {
     tokio::spawn(worker).await.unwrap();
 }
 
+/// Workers at the same time, which run each activity of two instances for a while.
+async fn work_together(takes: Duration) {
+    const WORKERS: usize = 3;
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    for instance in ["i", "j"] {
+        begin(&provider, instance, Done::first(instance).with_activities(instance, IDS)).await;
+    }
+    let worker = |provider: Arc<CosmosDBProvider>| async move {
+        let (poll, tags) = (Duration::from_secs(1), TagFilter::DefaultOnly);
+        let mut done = Vec::new();
+        while let Some((item, token, attempts)) =
+            provider.fetch_work_item(LOCK, poll, None, &tags).await.unwrap()
+        {
+            let WorkItem::ActivityExecute { instance, id, .. } = item else { panic!("{item:?}") };
+            assert_eq!(attempts, 1);
+            tokio::time::sleep(takes).await;
+            let completion = completed(&instance, id, String::new());
+            provider.ack_work_item(&token, Some(completion)).await.unwrap();
+            done.push((instance, id));
+        }
+        done
+    };
+    let workers: Vec<_> =
+        (0..WORKERS).map(|_| tokio::spawn(worker(Arc::clone(&provider)))).collect();
+    let mut done = Vec::new();
+    for worker in workers {
+        done.extend(worker.await.unwrap());
+    }
+    done.sort();
+    let all = ["i", "j"].into_iter().flat_map(|instance| IDS.map(|id| (instance.to_owned(), id)));
+    assert_eq!(done, all.collect::<Vec<_>>(), "{takes:?}");
+    assert_eq!(world.count("worker_queue").await, 0, "{takes:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn activities_that_are_claimed_for_several_workers_are_each_done_once_short_or_long() {
+    // The long ones outlast what is claimed ahead: it is given back, and claimed anew.
+    for takes in [Duration::ZERO, Duration::from_millis(10), LOCK * 3 / 5] {
+        work_together(takes).await;
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_activity_that_has_changed_is_not_claimed_and_the_other_one_ends() {
     let world = World::new();

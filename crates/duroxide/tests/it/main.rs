@@ -9,6 +9,7 @@ mod crashes;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod locking_ahead;
 mod loops;
 mod names;
 mod process;

@@ -1,8 +1,10 @@
 //! How many requests each call takes, once candidates are found: what the layout of the documents is for.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::Provider;
+use duroxide::{Client, Event, EventKind, OrchestrationStatus};
 
 use crate::turns::{
     Done, LOCK, ack, begin, completed, enqueue, fetch, fetch_activity, raised, start,
@@ -73,4 +75,42 @@ async fn the_calls_of_an_activity_take_one_request_each() {
     let end = provider.ack_work_item(&token, Some(completed("i", 2, String::new())));
     let (ended, requests) = world.requests(end).await;
     assert_eq!((ended.is_ok(), requests), (true, 1));
+}
+
+/// A turn that sets the custom status.
+fn with_status(id: u64, status: &str) -> Done {
+    let kind = EventKind::CustomStatusUpdated { status: Some(status.to_owned()) };
+    Done { events: vec![Event::with_event_id(id, "i", 1, None, kind)], ..Done::default() }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_status_of_an_orchestration_takes_one_request_and_is_of_one_moment() {
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
+    let status = || async {
+        let client = client.clone();
+        let asked = tokio::spawn(async move { client.get_orchestration_status("i").await });
+        let (status, requests) = world.requests(asked).await;
+        let custom = match status.unwrap().unwrap() {
+            OrchestrationStatus::NotFound => None,
+            OrchestrationStatus::Running { custom_status, .. } => Some(custom_status),
+            other => panic!("{other:?}"),
+        };
+        (custom, requests)
+    };
+    assert_eq!(status().await, (None, 1), "it was not started");
+    enqueue(&provider, start("i")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    assert_eq!(status().await, (None, 1), "its first turn runs");
+    ack(&provider, &token, Done::first("i")).await.unwrap();
+    assert_eq!(status().await, (Some(None), 1));
+    for (number, committer) in [&*provider, &world.settled().await].into_iter().enumerate() {
+        enqueue(committer, raised("i", "x")).await;
+        let (_, token, _) = fetch(committer).await.unwrap();
+        let text = format!("status {number}");
+        ack(committer, &token, with_status(number as u64 + 2, &text)).await.unwrap();
+        // The history that another process has committed has to be read.
+        assert_eq!(status().await, (Some(Some(text)), 1 + number));
+    }
 }

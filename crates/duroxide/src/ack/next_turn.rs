@@ -1,0 +1,110 @@
+//! The next turn of the same instance: messages that came while a turn ran are locked by the batch that commits it, so
+//! that the dispatcher goes on with them at once.
+
+use std::sync::Arc;
+
+use super::plan::AckPlan;
+use super::{Outcome, replaced};
+use crate::core::Core;
+use crate::dispatch::TurnReservation;
+use crate::fetch::{FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage, TurnTerms, plan};
+use crate::held::HeldTurn;
+use crate::write;
+
+/// Messages that came while a turn ran, and the dispatcher that would be given them next. Dropped before they are locked,
+/// they wait as any others.
+pub(super) struct NextTurn {
+    core: Arc<Core>,
+    instance: String,
+    messages: Vec<ReadMessage>,
+    reservation: Option<TurnReservation>,
+}
+
+/// A turn that the commit of the last one has locked.
+pub(super) struct LockedNext {
+    plan: LockPlan,
+    token: String,
+    reservation: TurnReservation,
+}
+
+impl NextTurn {
+    /// What follows a turn, if the instance goes on and nobody else has waited longer.
+    pub(super) fn of(
+        core: &Arc<Core>,
+        held: &HeldTurn,
+        terms: &TurnTerms,
+        outcome: &Outcome,
+    ) -> Option<Self> {
+        if outcome.metadata.status.is_some() {
+            return None;
+        }
+        let instance = held.instance.instance_id.clone();
+        let (mut messages, reservation) = core.dispatch.reserve_next(&instance, terms)?;
+        // What came while the turn was being locked may be part of it.
+        messages.retain(|it| held.messages.iter().all(|held| held.id != it.document.id));
+        let (core, reservation) = (Arc::clone(core), Some(reservation));
+        let next = Self { core, instance, messages, reservation };
+        (!next.messages.is_empty()).then_some(next)
+    }
+
+    /// The batch that commits a turn, with the locks of the next one; none if it cannot be one batch.
+    pub(super) fn lock(&self, commit: &AckPlan) -> Option<(LockPlan, String)> {
+        let asked = self.reservation.as_ref()?.terms.asked();
+        let messages = self.messages.clone();
+        let (lock, token) = self
+            .core
+            .with_new_token(&self.instance, asked, |terms| plan_next(commit, messages, terms));
+        Some((lock?, token))
+    }
+
+    /// It was committed so.
+    pub(super) fn locked(mut self, plan: LockPlan, token: String) -> Option<LockedNext> {
+        let reservation = self.reservation.take()?;
+        Some(LockedNext { plan, token, reservation })
+    }
+}
+
+/// Plans the batch that commits a turn and locks the next one; none if that cannot be one batch. Pure.
+pub(crate) fn plan_next(
+    commit: &AckPlan,
+    messages: Vec<ReadMessage>,
+    terms: FetchTerms<'_>,
+) -> Option<LockPlan> {
+    if !commit.staged.is_empty() {
+        return None;
+    }
+    let view = InstanceView { instance: Some(commit.instance.clone()), messages };
+    let FetchPlan::Lock(mut lock) = plan(view, terms) else { return None };
+    let locks = lock.writes.drain(..).skip(1);
+    let instance = std::iter::once(replaced(&lock.instance));
+    lock.writes = instance.chain(commit.commit.iter().cloned()).chain(locks).collect();
+    write::fits(&lock.writes).then_some(*lock)
+}
+
+impl Drop for NextTurn {
+    fn drop(&mut self) {
+        let Some(reservation) = self.reservation.take() else { return };
+        let now = self.core.store.now();
+        for message in std::mem::take(&mut self.messages) {
+            self.core.dispatch.message_enqueued(&self.instance, Some(message), now, now);
+        }
+        self.core.dispatch.end_turn_reservation(&reservation);
+    }
+}
+
+impl Core {
+    /// Hands a turn over that a commit has locked.
+    pub(super) fn hand_next(self: &Arc<Self>, next: LockedNext) {
+        let (core, LockedNext { plan, token, reservation }) = (Arc::clone(self), next);
+        self.spawn_to_the_end("hand_over", async move {
+            match core.locked(plan, token.clone(), reservation.terms.asked()).await {
+                Ok(turn) => core.hand_turn(turn, &reservation).await,
+                Err(failure) => {
+                    tracing::debug!(error = %failure.error(), "a turn is given back");
+                    core.dispatch.end_turn_reservation(&reservation);
+                    core.release_turn(&token).await;
+                }
+            }
+        });
+    }
+}

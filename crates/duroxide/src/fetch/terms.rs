@@ -1,0 +1,54 @@
+//! What a dispatcher asks for, and what it is given.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem};
+
+/// What dispatchers can replay, shared by all that say the same.
+pub(crate) type SharedFilter = Arc<Option<DispatcherCapabilityFilter>>;
+
+/// What a dispatcher asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked<'a> {
+    pub(crate) lock_timeout: Duration,
+    pub(crate) filter: Option<&'a DispatcherCapabilityFilter>,
+    /// The same, if the dispatcher is one that asks again and again.
+    pub(crate) terms: Option<&'a TurnTerms>,
+}
+
+/// What a dispatcher asks for each time.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnTerms {
+    pub(crate) lock_timeout: Duration,
+    pub(crate) filter: SharedFilter,
+}
+
+impl TurnTerms {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            lock_timeout: self.lock_timeout,
+            filter: self.filter.as_ref().as_ref(),
+            terms: Some(self),
+        }
+    }
+}
+
+impl PartialEq for TurnTerms {
+    fn eq(&self, other: &Self) -> bool {
+        self.lock_timeout == other.lock_timeout && Arc::ptr_eq(&self.filter, &other.filter)
+    }
+}
+
+/// A turn that is locked for a dispatcher.
+#[derive(Debug)]
+pub(crate) struct LockedTurn {
+    pub(crate) item: OrchestrationItem,
+    pub(crate) token: String,
+    /// How often it was tried, this time included.
+    pub(crate) attempts: u32,
+    /// Its number.
+    pub(crate) turn: u64,
+    /// Until when.
+    pub(crate) locked_until: i64,
+}
