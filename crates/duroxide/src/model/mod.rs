@@ -18,14 +18,22 @@ use world::{Action, Fate, Left, RECEIVER, SENDER, World};
 #[derive(Debug)]
 struct Explored {
     states: usize,
+    /// How many states were reached by a commit that has locked the next turn.
+    locked_by_commit: usize,
     violation: Option<String>,
 }
 
-/// Explores everything that can happen in so many steps.
+/// Explores everything that can happen in so many steps from the beginning.
 fn explore(left: Left, depth: usize, mutation: Mutation) -> Explored {
+    explore_from(World::new(left), left, depth, mutation)
+}
+
+/// The same from a later moment.
+fn explore_from(from: World, left: Left, depth: usize, mutation: Mutation) -> Explored {
     let hasher = RandomState::new();
     let mut seen = HashSet::new();
-    let (mut level, mut settled) = (vec![World::new(left)], HashSet::new());
+    let (mut level, mut settled) = (vec![from], HashSet::new());
+    let mut locked_by_commit = 0;
     for _ in 0..depth {
         let mut next_level = Vec::new();
         for world in &level {
@@ -38,14 +46,15 @@ fn explore(left: Left, depth: usize, mutation: Mutation) -> Explored {
                 let is_new = settled.insert(hasher.hash_one(next.clone().without_trouble()));
                 if let Some(violation) = check(&next, is_new, left, mutation) {
                     let violation = Some(format!("{action:?}: {violation}"));
-                    return Explored { states: seen.len(), violation };
+                    return Explored { states: seen.len(), locked_by_commit, violation };
                 }
+                locked_by_commit += usize::from(next.goes_on(&action));
                 next_level.push(next);
             }
         }
         level = next_level;
     }
-    Explored { states: seen.len(), violation: None }
+    Explored { states: seen.len(), locked_by_commit, violation: None }
 }
 
 /// What is wrong with a state, or with what becomes of it.
@@ -134,6 +143,32 @@ fn nothing_is_lost_and_nothing_happens_twice_in_any_order_of_events() {
         let explored = explore(left, depth, Mutation::None);
         println!("{left:?}, {depth} steps: {} states", explored.states);
         assert_eq!(explored.violation, None);
+    }
+}
+
+#[test]
+fn a_commit_that_locks_the_next_turn_loses_nothing_and_does_nothing_twice() {
+    // Each process works on an instance, and the receiver's has been told something meanwhile.
+    let prefix = [
+        Action::View(1, RECEIVER),
+        Action::Lock(1, Fate::Answered),
+        Action::View(0, SENDER),
+        Action::Lock(0, Fate::Answered),
+        Action::Commit(0, Fate::Answered),
+        Action::Deliver(0, Fate::Answered),
+    ];
+    for left in [
+        Left { expiries: 1, losses: 1, deletions: 0 },
+        Left { expiries: 1, losses: 0, deletions: 1 },
+    ] {
+        let from = prefix.iter().fold(World::new(left), |world, action| {
+            world.after(action, Mutation::None).expect("the prefix can happen")
+        });
+        let explored = explore_from(from, left, 5, Mutation::None);
+        let Explored { states, locked_by_commit, violation } = explored;
+        println!("{left:?}: {states} states, {locked_by_commit} of them locked by a commit");
+        assert_eq!(violation, None);
+        assert!(locked_by_commit > 0);
     }
 }
 

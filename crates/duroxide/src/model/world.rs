@@ -396,6 +396,12 @@ impl World {
         self.send(instance, &writes, Fate::Answered, mutation);
     }
 
+    /// Whether a process goes on with another turn after an action.
+    pub(super) fn goes_on(&self, action: &Action) -> bool {
+        let Action::CommitAndLock(index, _) = action else { return false };
+        matches!(self.processes[*index], Process::Working { .. })
+    }
+
     /// Whether a process is in the middle of something.
     pub(super) fn is_quiet(&self) -> bool {
         self.processes.iter().all(|process| *process == Process::Idle)
