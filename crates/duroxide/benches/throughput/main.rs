@@ -4,7 +4,8 @@
 //!
 //! The stress harness of duroxide drives its own runtime: orchestrations that fan out to five activities, twenty at a
 //! time. The last column is the most that is possible: what a worker must wait for, if nothing else took time. A second
-//! table has the same with 10 ms added to every request, as a region's round trip does.
+//! table has the same with 10 ms added to every request, as a region's round trip does. The account has threads of its own:
+//! its timers must not wait for the application's tasks.
 //!
 //! With `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY` the harness runs against that account instead, in a database for each row,
 //! which is removed afterwards.
@@ -25,12 +26,13 @@ use duroxide::provider_stress_test::parallel_orchestrations::{
     ProviderStressFactory, run_parallel_orchestrations_test_with_config,
 };
 use duroxide::providers::Provider;
+use duroxide::runtime::RuntimeOptions;
 use duroxide::runtime::registry::ActivityRegistry;
-use duroxide::runtime::{Runtime, RuntimeOptions};
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
 use sidereal::{CosmosClient, CosmosCredential};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_emulator::{Emulator, FaultEffect, FaultRule};
+use tokio::runtime::{self, Runtime};
 
 use crate::observed::Observed;
 
@@ -42,7 +44,7 @@ const ACTIVITIES: usize = 5;
 struct Embedded {
     delay: Duration,
     dispatchers: u32,
-    emulator: Option<Emulator>,
+    emulator: Option<(Runtime, Emulator)>,
     client: CosmosClient,
     database: String,
 }
@@ -54,20 +56,27 @@ impl Embedded {
         if let Some(client) = given_account() {
             return Self { delay, dispatchers, emulator: None, client, database };
         }
-        let emulator = Emulator::builder().start().await.unwrap();
+        let threads = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+        let threads = threads.unwrap();
+        let starting = threads.spawn(async { Emulator::builder().start().await.unwrap() });
+        let emulator = starting.await.unwrap();
         if !delay.is_zero() {
             let rule = FaultRule::new(FaultEffect::DelayBefore { wait: delay });
             emulator.account().add_fault(rule).unwrap();
         }
         let key = emulator.key().clone();
         let client = CosmosClient::new(emulator.http_endpoint(), key, None).unwrap();
-        Self { delay, dispatchers, emulator: Some(emulator), client, database }
+        Self { delay, dispatchers, emulator: Some((threads, emulator)), client, database }
     }
 
     /// Removes what the harness has stored.
     async fn end(self) {
-        if self.emulator.is_none() {
-            self.client.database(&self.database).delete(None).await.unwrap();
+        match self.emulator {
+            Some((threads, emulator)) => {
+                drop(emulator);
+                threads.shutdown_background();
+            }
+            None => drop(self.client.database(&self.database).delete(None).await.unwrap()),
         }
     }
 
@@ -176,8 +185,13 @@ async fn latency(delay: Duration) {
         .build();
     let store = Arc::new(observed) as Arc<dyn Provider>;
     let options = RuntimeOptions::default();
-    let runtime =
-        Runtime::start_with_options(Arc::clone(&store), activities, orchestrations, options).await;
+    let runtime = duroxide::runtime::Runtime::start_with_options(
+        Arc::clone(&store),
+        activities,
+        orchestrations,
+        options,
+    )
+    .await;
     let client = Client::new(Arc::clone(&provider) as Arc<dyn Provider>);
     let mut taken = Vec::new();
     for run in 0..RUNS {
@@ -201,7 +215,7 @@ async fn latency(delay: Duration) {
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() {
-    let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(10);
+    let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(20);
     let is_given = given_account().is_some();
     println!("{}", if is_given { "the given account" } else { "an account within the process" });
     throughput(Duration::ZERO, seconds).await;
