@@ -176,9 +176,9 @@ impl Dispatch {
         Some((self.claim(ready), reservation))
     }
 
-    /// A waiting dispatcher, for an instance that is about to be started: to be locked for it by the same batch. None if
-    /// nobody waits, or something is known of the instance.
-    pub(crate) fn reserve_start(
+    /// A waiting dispatcher, for a message that is about to be created: its instance is to be locked for it by the same
+    /// batch. None if nobody waits, or the instance is worked on or has other messages.
+    pub(crate) fn reserve_waiting(
         self: &Arc<Self>,
         instance: &str,
         now: i64,
@@ -282,6 +282,12 @@ impl Dispatch {
             reserved.push((hint, reservation));
         }
         reserved
+    }
+
+    /// Whether activities wait for a worker of this process, or are claimed for one.
+    pub(crate) fn has_items(&self) -> bool {
+        let state = self.state();
+        state.items.first().is_some() || state.parked.expected() > 0
     }
 
     /// A claim came to nothing: whoever waits for it asks again.

@@ -1,14 +1,15 @@
 //! Fetching the next turn of an instance: look, decide, lock, read the history.
 
 mod ahead;
-mod first;
+mod offer;
 mod plan;
 mod run;
 mod states;
 mod terms;
 
+pub(crate) use offer::TurnOffer;
 pub(crate) use plan::{
     FetchPlan, FetchTerms, InstanceView, LEFT_ALONE_MS, LockPlan, MAX_MESSAGES, ReadMessage,
-    consume, is_supported, plan, plan_first,
+    consume, is_supported, plan, plan_created,
 };
 pub(crate) use terms::{LockedTurn, SharedFilter, TurnTerms};

@@ -174,16 +174,20 @@ fn lock(
     LockPlan { writes, instance, messages, attempts, has_more: false }
 }
 
-/// Plans the first turn of an instance together with its start, which is created as locked.
-pub(crate) fn plan_first(start: ReadMessage, terms: FetchTerms<'_>) -> LockPlan {
-    let mut plan = lock(None, vec![start], terms);
-    if let [message] = &plan.messages[..] {
-        let mut locked = message.document.clone();
-        locked.lock_token = Some(terms.token.to_owned());
-        (locked.locked_until, locked.attempt_count) = (Some(terms.locked_until), plan.attempts);
-        plan.writes[1] = Write::create(&locked.id, &locked);
-    }
-    plan
+/// Plans a turn together with its message, which is created as locked; none if the instance cannot be locked so.
+pub(crate) fn plan_created(
+    instance: Option<InstanceDocument>,
+    message: ReadMessage,
+    terms: FetchTerms<'_>,
+) -> Option<LockPlan> {
+    let view = InstanceView { instance, messages: vec![message] };
+    let FetchPlan::Lock(mut plan) = plan(view, terms) else { return None };
+    let mut locked = plan.messages.first()?.document.clone();
+    locked.lock_token = Some(terms.token.to_owned());
+    (locked.locked_until, locked.attempt_count) = (Some(terms.locked_until), plan.attempts);
+    plan.writes.truncate(1);
+    plan.writes.push(Write::create(&locked.id, &locked));
+    Some(*plan)
 }
 
 #[cfg(test)]

@@ -18,8 +18,8 @@ use world::{Action, Fate, Left, RECEIVER, SENDER, World};
 #[derive(Debug)]
 struct Explored {
     states: usize,
-    /// How many states were reached by a commit that has locked the next turn.
-    locked_by_commit: usize,
+    /// How many states were reached by a batch that has locked a turn beside what else it did.
+    locked_by_others: usize,
     violation: Option<String>,
 }
 
@@ -33,7 +33,7 @@ fn explore_from(from: World, left: Left, depth: usize, mutation: Mutation) -> Ex
     let hasher = RandomState::new();
     let mut seen = HashSet::new();
     let (mut level, mut settled) = (vec![from], HashSet::new());
-    let mut locked_by_commit = 0;
+    let mut locked_by_others = 0;
     for _ in 0..depth {
         let mut next_level = Vec::new();
         for world in &level {
@@ -46,15 +46,15 @@ fn explore_from(from: World, left: Left, depth: usize, mutation: Mutation) -> Ex
                 let is_new = settled.insert(hasher.hash_one(next.clone().without_trouble()));
                 if let Some(violation) = check(&next, is_new, left, mutation) {
                     let violation = Some(format!("{action:?}: {violation}"));
-                    return Explored { states: seen.len(), locked_by_commit, violation };
+                    return Explored { states: seen.len(), locked_by_others, violation };
                 }
-                locked_by_commit += usize::from(next.goes_on(&action));
+                locked_by_others += usize::from(next.goes_on(&action));
                 next_level.push(next);
             }
         }
         level = next_level;
     }
-    Explored { states: seen.len(), locked_by_commit, violation: None }
+    Explored { states: seen.len(), locked_by_others, violation: None }
 }
 
 /// What is wrong with a state, or with what becomes of it.
@@ -110,6 +110,7 @@ fn lost(settled: &World, may_be_deleted: bool) -> Option<String> {
 fn settle(mut world: World, mutation: Mutation) -> World {
     for _ in 0..12 {
         let mut actions = vec![
+            Action::Tell,
             Action::Deliver(0, Fate::Answered),
             Action::Forget(0),
             Action::Claim(0, Fate::Answered),
@@ -130,19 +131,40 @@ fn settle(mut world: World, mutation: Mutation) -> World {
     world
 }
 
+/// How many steps more are explored with `SIDEREAL_EXHAUSTIVE`, which takes minutes.
+fn further() -> usize {
+    if std::env::var_os("SIDEREAL_EXHAUSTIVE").is_some() { 3 } else { 0 }
+}
+
 #[test]
 fn nothing_is_lost_and_nothing_happens_twice_in_any_order_of_events() {
-    // All the way with `SIDEREAL_EXHAUSTIVE`, which takes minutes.
-    let further = if std::env::var_os("SIDEREAL_EXHAUSTIVE").is_some() { 4 } else { 0 };
     for (left, depth) in [
         (Left { expiries: 1, losses: 1, deletions: 0 }, 6),
         (Left { expiries: 2, losses: 2, deletions: 0 }, 5),
         (Left { expiries: 1, losses: 1, deletions: 1 }, 5),
     ] {
-        let depth = depth + further;
+        let depth = depth + further();
         let explored = explore(left, depth, Mutation::None);
         println!("{left:?}, {depth} steps: {} states", explored.states);
         assert_eq!(explored.violation, None);
+    }
+}
+
+/// What happens after a prefix in which nothing goes wrong, with a turn that another batch has locked.
+fn explore_after(prefix: &[Action]) {
+    let depth = 4 + further();
+    for left in [
+        Left { expiries: 1, losses: 1, deletions: 0 },
+        Left { expiries: 1, losses: 0, deletions: 1 },
+    ] {
+        let from = prefix.iter().fold(World::new(left), |world, action| {
+            world.after(action, Mutation::None).expect("the prefix can happen")
+        });
+        let explored = explore_from(from, left, depth, Mutation::None);
+        let Explored { states, locked_by_others, violation } = explored;
+        println!("{left:?}: {states} states, {locked_by_others} of them locked by another batch");
+        assert_eq!(violation, None);
+        assert!(locked_by_others > 0);
     }
 }
 
@@ -157,19 +179,19 @@ fn a_commit_that_locks_the_next_turn_loses_nothing_and_does_nothing_twice() {
         Action::Commit(0, Fate::Answered),
         Action::Deliver(0, Fate::Answered),
     ];
-    for left in [
-        Left { expiries: 1, losses: 1, deletions: 0 },
-        Left { expiries: 1, losses: 0, deletions: 1 },
-    ] {
-        let from = prefix.iter().fold(World::new(left), |world, action| {
-            world.after(action, Mutation::None).expect("the prefix can happen")
-        });
-        let explored = explore_from(from, left, 5, Mutation::None);
-        let Explored { states, locked_by_commit, violation } = explored;
-        println!("{left:?}: {states} states, {locked_by_commit} of them locked by a commit");
-        assert_eq!(violation, None);
-        assert!(locked_by_commit > 0);
-    }
+    explore_after(&prefix);
+}
+
+#[test]
+fn an_end_that_locks_the_turn_it_is_for_loses_nothing_and_does_nothing_twice() {
+    // The sender runs, and a worker has its activity.
+    let prefix = [
+        Action::View(0, SENDER),
+        Action::Lock(0, Fate::Answered),
+        Action::Commit(0, Fate::Answered),
+        Action::Claim(1, Fate::Answered),
+    ];
+    explore_after(&prefix);
 }
 
 #[test]

@@ -42,6 +42,8 @@ pub(super) struct World {
     delivered: BTreeSet<String>,
     /// How many tokens and incarnations were drawn.
     drawn: u32,
+    /// Whether the sender was told to cancel its activity.
+    is_told: bool,
     /// What must never be, if it was.
     pub(super) violation: Option<String>,
 }
@@ -78,9 +80,13 @@ pub(super) enum Action {
     Die(usize),
     Claim(usize, Fate),
     Finish(usize, Fate),
+    /// The same, and the batch locks the turn that the completion is for.
+    FinishAndLock(usize, Fate),
     Deliver(IntentOf, Fate),
     Forget(IntentOf),
     Delete(&'static str),
+    /// The sender is told to cancel its activity.
+    Tell,
     Expire,
 }
 
@@ -100,7 +106,7 @@ pub(super) enum Fate {
 const FATES: [Fate; 3] = [Fate::Answered, Fate::RequestLost, Fate::AnswerLost];
 
 impl World {
-    /// Both instances are to be started, and the receiver is told something.
+    /// Both instances are to be started.
     pub(super) fn new(left: Left) -> Self {
         let mut container = Container::default();
         for (number, instance) in INSTANCES.into_iter().enumerate() {
@@ -116,8 +122,6 @@ impl World {
             };
             enqueue(&mut container, instance, &format!("direct:{number}"), &item);
         }
-        let cancel = raised(SENDER, "cancel");
-        enqueue(&mut container, SENDER, "direct:cancel", &cancel);
         let processes = Default::default();
         Self {
             container: Arc::new(container),
@@ -126,6 +130,7 @@ impl World {
             left,
             delivered: BTreeSet::new(),
             drawn: 0,
+            is_told: false,
             violation: None,
         }
     }
@@ -154,6 +159,7 @@ impl World {
                 }
                 Process::Running { .. } => {
                     actions.extend(fates.iter().map(|fate| Action::Finish(index, *fate)));
+                    actions.extend(fates.iter().map(|fate| Action::FinishAndLock(index, *fate)));
                 }
             }
         }
@@ -162,6 +168,9 @@ impl World {
             if !self.delivered.is_empty() {
                 actions.push(Action::Forget(intent));
             }
+        }
+        if !self.is_told {
+            actions.push(Action::Tell);
         }
         if self.left.expiries > 0 {
             actions.push(Action::Expire);
@@ -183,7 +192,8 @@ impl World {
         if matches!(
             action,
             Action::Lock(_, fate) | Action::Commit(_, fate) | Action::CommitAndLock(_, fate)
-                | Action::Claim(_, fate) | Action::Finish(_, fate) | Action::Deliver(_, fate) if *fate != Fate::Answered
+                | Action::Claim(_, fate) | Action::Finish(_, fate) | Action::FinishAndLock(_, fate)
+                | Action::Deliver(_, fate) if *fate != Fate::Answered
         ) || matches!(action, Action::Die(_))
         {
             self.left.losses -= 1;
@@ -198,10 +208,17 @@ impl World {
             Action::CommitAndLock(index, fate) => self.commit(*index, *fate, true, mutation),
             Action::Die(index) => self.processes[*index] = Process::Idle,
             Action::Claim(index, fate) => self.claim(*index, *fate, mutation),
-            Action::Finish(index, fate) => self.finish(*index, *fate, mutation),
+            Action::Finish(index, fate) => self.finish(*index, *fate, false, mutation),
+            Action::FinishAndLock(index, fate) => self.finish(*index, *fate, true, mutation),
             Action::Deliver(intent, fate) => self.deliver(*intent, *fate, mutation),
             Action::Forget(intent) => self.forget(*intent, mutation),
             Action::Delete(instance) => self.delete(instance, mutation),
+            Action::Tell if self.is_told => {}
+            Action::Tell => {
+                self.is_told = true;
+                let container = Arc::make_mut(&mut self.container);
+                enqueue(container, SENDER, "direct:cancel", &raised(SENDER, "cancel"));
+            }
             Action::Expire => {
                 self.left.expiries -= 1;
                 self.now += LOCK + 1;
@@ -321,13 +338,7 @@ impl World {
         commit: &AckPlan,
     ) -> (String, Option<LockPlan>) {
         let next_token = self.draw("t");
-        let terms = FetchTerms {
-            now: self.now,
-            locked_until: self.now + LOCK,
-            token: &next_token,
-            incarnation: "",
-            filter: None,
-        };
+        let terms = terms(self.now, &next_token);
         let mut messages = view(&self.container, instance).messages;
         messages.retain(|message| message.document.lock_token.as_deref() != Some(token));
         let next = ack::plan_next(commit, messages, terms);
@@ -343,7 +354,7 @@ impl World {
         }
     }
 
-    fn finish(&mut self, index: usize, fate: Fate, mutation: Mutation) {
+    fn finish(&mut self, index: usize, fate: Fate, locks_turn: bool, mutation: Mutation) {
         let Process::Running { token, at } = std::mem::take(&mut self.processes[index]) else {
             return;
         };
@@ -361,8 +372,25 @@ impl World {
         let text = serde_json::to_string(&done).expect("a work item is JSON");
         let enqueued = Enqueued { now: self.now, seq: 0, visible_at: self.now, is_fenced: true };
         let (completion, _) = message(format!("completion:{token}"), SENDER, text, enqueued);
-        let writes = [removed(&item), Write::create(&completion.id, &completion)];
-        self.send(SENDER, &writes, fate, mutation);
+        let mut writes = vec![removed(&item)];
+        let turn_token = self.draw("t");
+        // The instance as the process knows it, which may be old.
+        let instance = at.of_kind::<InstanceDocument>(SENDER, kinds::INSTANCE).pop();
+        let terms = terms(self.now, &turn_token);
+        let message = ReadMessage { document: completion.clone(), item: done };
+        match locks_turn.then(|| fetch::plan_created(instance, message, terms)).flatten() {
+            Some(plan) => {
+                writes.extend(plan.writes);
+                if self.send(SENDER, &writes, fate, mutation) {
+                    let (instance, at) = (SENDER.to_owned(), Arc::clone(&self.container));
+                    self.processes[index] = Process::Working { instance, token: turn_token, at };
+                }
+            }
+            None => {
+                writes.push(Write::create(&completion.id, &completion));
+                self.send(SENDER, &writes, fate, mutation);
+            }
+        }
     }
 
     fn deliver(&mut self, number: usize, fate: Fate, mutation: Mutation) {
@@ -396,9 +424,11 @@ impl World {
         self.send(instance, &writes, Fate::Answered, mutation);
     }
 
-    /// Whether a process goes on with another turn after an action.
+    /// Whether a process has a turn that was locked by the batch of an action.
     pub(super) fn goes_on(&self, action: &Action) -> bool {
-        let Action::CommitAndLock(index, _) = action else { return false };
+        let (Action::CommitAndLock(index, _) | Action::FinishAndLock(index, _)) = action else {
+            return false;
+        };
         matches!(self.processes[*index], Process::Working { .. })
     }
 
@@ -443,6 +473,11 @@ impl World {
     pub(super) fn event_ids(&self, instance: &str) -> Vec<u64> {
         history(&self.container, instance).iter().map(Event::event_id).collect()
     }
+}
+
+/// What a lock is asked for with, of an instance that is there.
+fn terms(now: i64, token: &str) -> FetchTerms<'_> {
+    FetchTerms { now, locked_until: now + LOCK, token, incarnation: "", filter: None }
 }
 
 fn raised(instance: &str, data: &str) -> WorkItem {

@@ -15,12 +15,16 @@ use crate::core::Core;
 use crate::dispatch::{Claimed, ItemHint, Reservation};
 use crate::documents::{InstanceDocument, Payload, WorkerDocument};
 use crate::failure::{Cause, Failure};
+use crate::fetch::TurnOffer;
 use crate::ids;
 use crate::last_fetch::WorkerTerms;
 use crate::lock_token::LockToken;
 use crate::prefetch::is_late;
 use crate::store::millis;
 use crate::write::{MAX_BATCH_WRITES, Write, fits};
+
+/// Where the completion is among the writes of an end.
+pub(super) const COMPLETION: usize = 1;
 
 /// Activities of one instance that workers are about to be given: to be claimed by one batch. Dropped before that is
 /// done, they are claimed later.
@@ -75,6 +79,39 @@ impl NextClaims {
     }
 }
 
+/// What the batch that ends an activity locks as well.
+#[derive(Default)]
+pub(super) struct Beside {
+    /// The turn that its completion is for.
+    pub(super) turn: Option<TurnOffer>,
+    /// The next activities.
+    pub(super) claims: Option<NextClaims>,
+}
+
+/// The end of an activity that was written.
+pub(super) struct Ended {
+    /// Of the end itself.
+    pub(super) results: Vec<BatchOperationResult>,
+    /// Whether a dispatcher has the completion already.
+    pub(super) is_handed: bool,
+}
+
+impl Beside {
+    /// The batch that ends an activity, with all that is locked: the completion, which is created by it, then the instance,
+    /// then activities. None if there is nothing, or it is too much for one batch.
+    fn batch(&self, end: &[Write]) -> Option<Vec<Write>> {
+        let mut batch = end.to_vec();
+        if let Some([instance, message]) = self.turn.as_ref().map(TurnOffer::writes) {
+            *batch.get_mut(COMPLETION)? = message.clone();
+            batch.push(instance.clone());
+        }
+        batch.extend(self.claims.iter().flat_map(NextClaims::writes));
+        // The instance may be read by the batch too.
+        let is_one = fits(&batch) && batch.len() < MAX_BATCH_WRITES;
+        (is_one && batch.len() > end.len()).then_some(batch)
+    }
+}
+
 impl Drop for NextClaims {
     fn drop(&mut self) {
         let now = self.core.store.now();
@@ -122,37 +159,67 @@ impl Core {
         item
     }
 
-    /// Writes the end of an activity, with the claims of the next ones. Claims that cannot be made do not keep the end from
+    /// Writes the end of an activity, and what is to be locked with it. What cannot be locked does not keep the end from
     /// being written.
     pub(super) async fn write_end(
         self: &Arc<Self>,
         instance: &str,
         end: &[Write],
-        next: Option<NextClaims>,
+        beside: Beside,
         until: i64,
-    ) -> Result<Vec<BatchOperationResult>, Failure> {
-        let with_claims = next.as_ref().map(|next| [end, &next.writes()].concat());
-        // The instance is read by the batch too.
-        let with_claims = with_claims.filter(|batch| fits(batch) && batch.len() < MAX_BATCH_WRITES);
-        let (Some(next), Some(batch)) = (next, with_claims) else {
-            return self.store.write(instance, end, until).await;
+    ) -> Result<Ended, Failure> {
+        let plain = |results| Ended { results, is_handed: false };
+        let Some(batch) = beside.batch(end) else {
+            drop(beside);
+            return self.store.write(instance, end, until).await.map(plain);
         };
-        match self.write_and_see(instance, &batch).await {
-            Ok((mut results, there)) => {
-                let claimed = results.split_off(end.len());
-                self.hand_claimed(next, &claimed, there.as_ref());
-                Ok(results)
+        let written = match &beside.turn {
+            Some(turn) => {
+                let there = turn.instance().cloned();
+                self.store.write_once(instance, &batch).await.map(|results| (results, there))
             }
-            // The claims may have been made too.
+            None => self.write_and_see(instance, &batch).await,
+        };
+        match written {
+            Ok((mut results, there)) => {
+                let locked = results.split_off(end.len());
+                let is_handed = self.hand_beside(beside, &locked, there.as_ref());
+                Ok(Ended { results, is_handed })
+            }
+            // It may have been locked too.
             Err(failure) if failure.cause == Cause::Ambiguous => {
-                self.release_unknown(next);
+                let Beside { turn, claims } = beside;
+                turn.into_iter().for_each(TurnOffer::unknown);
+                claims.into_iter().for_each(|claims| self.release_unknown(claims));
                 Err(failure)
             }
-            Err(_) => {
-                drop(next);
-                self.store.write(instance, end, until).await
+            Err(failure) => {
+                // Another process has changed the instance since this one has.
+                if beside.turn.is_some() && failure.position == Some(end.len()) {
+                    self.replays.forget(instance);
+                }
+                drop(beside);
+                self.store.write(instance, end, until).await.map(plain)
             }
         }
+    }
+
+    /// Hands over what the batch of an end has locked. Says whether its message is among that.
+    fn hand_beside(
+        self: &Arc<Self>,
+        beside: Beside,
+        locked: &[BatchOperationResult],
+        there: Option<&InstanceDocument>,
+    ) -> bool {
+        let Beside { turn, claims } = beside;
+        let (is_handed, claimed) = (turn.is_some(), &locked[usize::from(turn.is_some())..]);
+        if let Some(turn) = turn {
+            turn.written(locked.first());
+        }
+        if let Some(claims) = claims {
+            self.hand_claimed(claims, claimed, there);
+        }
+        is_handed
     }
 
     /// Writes a batch. If the history of the instance is known, the same batch reads the instance, so that a worker's

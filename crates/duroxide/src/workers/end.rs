@@ -5,12 +5,14 @@ use std::sync::Arc;
 use duroxide::providers::{ProviderError, WorkItem};
 use serde_json::Value;
 
+use super::ahead::{Beside, COMPLETION, Ended};
 use super::hold::gone;
 use super::removed;
 use crate::call::about_instance;
 use crate::core::Core;
 use crate::documents::{MessageDocument, PartDocument, Payload, WorkerDocument};
 use crate::failure::{Cause, Failure};
+use crate::fetch::TurnOffer;
 use crate::work_items::{Enqueued, addressee, encode, message};
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
@@ -52,11 +54,16 @@ impl Core {
         }
         // Until the end is written.
         let ending = self.fetches.end(token);
-        let next = ending.as_ref().and_then(|ending| self.claim_ahead(&ending.terms, instance));
-        match self.write_end(instance, &batch, next, until).await {
-            Ok(results) => {
+        // If others wait for the worker, its time counts more than the turn's: it does not wait for a lock.
+        let is_last = !self.dispatch.has_items();
+        let claims = ending.as_ref().and_then(|ending| self.claim_ahead(&ending.terms, instance));
+        let turn = message.as_ref().zip(completion.as_ref()).filter(|_| is_last);
+        let turn = turn.and_then(|(message, item)| TurnOffer::of(self, message, item));
+        match self.write_end(instance, &batch, Beside { turn, claims }, until).await {
+            Ok(Ended { is_handed: true, .. }) => message = None,
+            Ok(Ended { results, .. }) => {
                 if let Some(message) = &mut message {
-                    message.etag = results.get(1).and_then(|it| it.etag().cloned());
+                    message.etag = results.get(COMPLETION).and_then(|it| it.etag().cloned());
                 }
             }
             Err(failure) => match failure.cause {

@@ -6,12 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use duroxide::EventKind;
-use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, WorkItem};
+use duroxide::providers::{ExecutionMetadata, OrchestrationItem, Provider, TagFilter, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::{InProcessAccount, Interruption, NetworkFaults};
+use tokio::task::JoinHandle;
 
 use crate::crashes::INTERRUPTIONS;
-use crate::turns::{Done, LOCK, ack, begin, enqueue, fetch, raised, start};
+use crate::turns::{
+    Done, LOCK, ack, begin, completed, enqueue, fetch, fetch_activity, raised, start,
+};
 use crate::world::World;
 
 const POLL: Duration = Duration::from_secs(1);
@@ -214,6 +217,52 @@ async fn what_was_locked_for_a_dispatcher_that_does_not_ask_is_given_back_as_if_
     }
 }
 
+/// An instance with an activity that a worker has, and a dispatcher that waits.
+async fn with_an_activity(world: &World) -> (Arc<CosmosDBProvider>, String, JoinHandle<Turn>) {
+    let provider = Arc::new(world.settled().await);
+    begin(&provider, "i", Done::first("i").with_activities("i", 2..3)).await;
+    let (_, token, _) = fetch_activity(&provider).await.unwrap();
+    let dispatcher = Arc::clone(&provider);
+    let waiting = tokio::spawn(async move { provider_poll(&dispatcher, LOCK).await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    (provider, token, waiting)
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_turn_after_an_activity_is_locked_for_a_dispatcher_that_waits() {
+    let world = World::new();
+    let (provider, token, waiting) = with_an_activity(&world).await;
+    let completion = completed("i", 2, String::new());
+    let ended = provider.ack_work_item(&token, Some(completion.clone()));
+    let (ended, requests) = world.requests(ended).await;
+    assert_eq!((ended.is_ok(), requests), (true, 1));
+    let ((turn, token, attempts), requests) =
+        world.requests(async { waiting.await.unwrap() }).await;
+    assert_eq!((turn.messages.clone(), turn.history.len()), (vec![completion], 1));
+    assert_eq!((attempts, requests), (1, 0));
+    ack(&provider, &token, handled(&turn)).await.unwrap();
+    assert_eq!(world.count("orch_queue").await + world.count("worker_queue").await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_activity_ends_though_another_process_has_changed_its_instance() {
+    let world = World::new();
+    let (provider, token, waiting) = with_an_activity(&world).await;
+    let another = world.settled().await;
+    enqueue(&another, raised("i", "x")).await;
+    let (turn, other_token, _) = fetch(&another).await.unwrap();
+    let completion = completed("i", 2, String::new());
+    // While the other process has it locked, and after its turn: what this one knows of the instance is old.
+    let ended = provider.ack_work_item(&token, Some(completion.clone()));
+    let (ended, requests) = world.requests(ended).await;
+    assert_eq!((ended.is_ok(), requests), (true, 2));
+    ack(&another, &other_token, handled(&turn)).await.unwrap();
+    let (turn, token, attempts) = waiting.await.unwrap();
+    assert_eq!((turn.messages.clone(), turn.history.len(), attempts), (vec![completion], 2, 1));
+    ack(&provider, &token, handled(&turn)).await.unwrap();
+    assert_eq!(world.count("orch_queue").await + world.count("worker_queue").await, 0);
+}
+
 /// A turn whose lock took half of its time is given back: a runtime renews a lock by the time at which it was given it.
 #[tokio::test(start_paused = true)]
 async fn a_turn_whose_lock_took_half_of_its_time_is_given_back() {
@@ -299,6 +348,84 @@ async fn interrupted(interruption: Interruption, at: usize) -> usize {
     }
     assert_eq!(world.count("orch_queue").await, 0, "{what}");
     requests
+}
+
+/// An orchestration with two activities, one after the other, which find a dispatcher waiting; a request is interrupted.
+async fn interrupted_activities(interruption: Interruption, at: usize) -> usize {
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    // Each turn but the last one schedules an activity.
+    let done = |turn: &OrchestrationItem| {
+        let done = handled(turn);
+        match turn.history.len() as u64 + done.events.len() as u64 {
+            before @ 1..=2 => done.with_activities(&turn.instance, before + 10..before + 11),
+            _ => done,
+        }
+    };
+    let dispatcher = Arc::clone(&provider);
+    let dispatcher = tokio::spawn(async move {
+        for _ in 0..6 {
+            let fetched = dispatcher.fetch_orchestration_item(LOCK, POLL, None).await;
+            let Ok(Some((turn, token, _))) = fetched else { continue };
+            // A commit that fails is tried by whoever is given the turn next.
+            let _ = ack(&dispatcher, &token, done(&turn)).await;
+        }
+    });
+    let worker = Arc::clone(&provider);
+    let worker = tokio::spawn(async move {
+        for _ in 0..4 {
+            let fetched = worker.fetch_work_item(LOCK, POLL, None, &TagFilter::DefaultOnly).await;
+            let Ok(Some((WorkItem::ActivityExecute { id, .. }, token, _))) = fetched else {
+                continue;
+            };
+            // So does an end.
+            let _ = worker.ack_work_item(&token, Some(completed("i", id, String::new()))).await;
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    world.network.arm(at, interruption);
+    let mut is_started = false;
+    let run = async {
+        is_started = provider.enqueue_for_orchestrator(start("i"), None).await.is_ok();
+        dispatcher.await.unwrap();
+        worker.await.unwrap();
+    };
+    tokio::select! {
+        () = run => {}
+        () = world.network.stopped() => {}
+    }
+    let requests = world.network.disarm();
+    drop(provider);
+    tokio::time::sleep(LOCK * 3).await;
+    let another = world.settled().await;
+    for _ in 0..4 {
+        while let Some((turn, token, _)) = fetch(&another).await {
+            ack(&another, &token, done(&turn)).await.unwrap();
+        }
+        while let Some((WorkItem::ActivityExecute { id, .. }, token, _)) =
+            fetch_activity(&another).await
+        {
+            let completion = completed("i", id, String::new());
+            another.ack_work_item(&token, Some(completion)).await.unwrap();
+        }
+    }
+    let what = format!("{interruption:?} at request {at}");
+    if is_started {
+        // Its start, and the two completions.
+        assert_eq!(another.read("i").await.unwrap().len(), 3, "{what}");
+    }
+    assert_eq!(world.count("orch_queue").await + world.count("worker_queue").await, 0, "{what}");
+    requests
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_interruption_at_every_request_loses_no_activity_and_ends_none_twice() {
+    let requests = interrupted_activities(Interruption::StopBefore, usize::MAX).await;
+    for interruption in INTERRUPTIONS {
+        for at in 0..requests.min(12) {
+            interrupted_activities(interruption, at).await;
+        }
+    }
 }
 
 #[tokio::test(start_paused = true)]
