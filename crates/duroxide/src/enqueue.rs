@@ -34,7 +34,7 @@ impl Core {
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
         let (mut message, parts) = message(id, instance, text, self.enqueued(delay));
-        if self.enqueue_locked(&message, item).await {
+        if self.create_locked(&message, item).await {
             return Ok(());
         }
         let create = Write::create(&message.id, &message);

@@ -86,10 +86,19 @@ impl Core {
     }
 
     /// Creates the message in the other instance's partition.
-    async fn deliver(&self, intent: &IntentDocument, text: String) -> Result<(), Failure> {
+    async fn deliver(
+        self: &Arc<Self>,
+        intent: &IntentDocument,
+        text: String,
+    ) -> Result<(), Failure> {
         let target = &intent.target_instance_id;
-        let item = serde_json::from_str(&text).ok();
+        let item: Option<WorkItem> = serde_json::from_str(&text).ok();
         let (mut message, parts) = plan_delivery(intent, text);
+        if let Some(item) = &item
+            && self.create_locked(&message, item).await
+        {
+            return Ok(());
+        }
         let create = Write::create(&message.id, &message);
         message.etag = self.create_with_parts(target, create, &parts).await?;
         self.message_is_there(message, item);

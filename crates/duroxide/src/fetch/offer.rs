@@ -1,6 +1,6 @@
 //! A turn that is handed to a dispatcher that waits: the batch that creates its message locks it too, so that nothing has
-//! to be asked for and locked. So begin an orchestration and, if this process has committed its last turn, the turn that
-//! follows an activity.
+//! to be asked for and locked. So begins an orchestration; and so does a turn that follows an activity, an event or another
+//! orchestration, if this process has committed the last one.
 
 use std::sync::Arc;
 
@@ -90,24 +90,25 @@ impl Drop for TurnOffer {
 }
 
 impl Core {
-    /// Enqueues the start of an instance, locked for a dispatcher that waits. Says whether that was done. If not, the
-    /// message is to be enqueued as any other; it may be there already.
-    pub(crate) async fn enqueue_locked(
+    /// Creates a message, locked for a dispatcher that waits. Says whether that was done. If not, the message is to be
+    /// created as any other; it may be there already.
+    pub(crate) async fn create_locked(
         self: &Arc<Self>,
         message: &MessageDocument,
         item: &WorkItem,
     ) -> bool {
-        let is_first = matches!(item, WorkItem::StartOrchestration { .. });
-        let offer = is_first.then(|| TurnOffer::of(self, message, item)).flatten();
-        let Some(offer) = offer else { return false };
+        let Some(offer) = TurnOffer::of(self, message, item) else { return false };
         match self.store.write_once(&message.instance_id, offer.writes()).await {
             Ok(results) => {
                 offer.written(results.first());
                 true
             }
             Err(failure) => {
-                if failure.cause == Cause::Ambiguous {
-                    offer.unknown();
+                match failure.cause {
+                    Cause::Ambiguous => offer.unknown(),
+                    // Another process has changed the instance since this one has.
+                    _ if failure.position == Some(0) => self.replays.forget(&message.instance_id),
+                    _ => {}
                 }
                 false
             }

@@ -98,13 +98,13 @@ async fn orchestrations_cost_no_more_than_they_should_at_one_partition_and_at_ei
     for partitions in [1, 8] {
         let activity = average(partitions, 1, false).await;
         println!("{partitions} partition(s), start, one activity, done: {activity}");
-        assert!(activity.requests <= 6.0, "{activity}");
+        assert!(activity.requests <= 4.0, "{activity}");
         let fan_out = average(partitions, 5, false).await;
         println!("{partitions} partition(s), fan-out of five:            {fan_out}");
-        assert!(fan_out.requests <= 13.5, "{fan_out}");
+        assert!(fan_out.requests <= 12.0, "{fan_out}");
         let child = average(partitions, 0, true).await;
         println!("{partitions} partition(s), parent with a child:        {child}");
-        assert!(child.requests <= 11.0, "{child}");
+        assert!(child.requests <= 8.0, "{child}");
     }
 }
 

@@ -137,11 +137,11 @@ async fn slots_are_balanced_as_processes_come_and_go_and_are_taken_over_within_t
 async fn what_a_process_left_undelivered_is_delivered_by_the_next() {
     let world = world();
     let first = Process::start(&world).await;
-    // It stops at the delivery of the child's start: after the turn that sends it was committed.
+    // It stops at the delivery of the child's start: after the parent's own start, and the turn that sends it.
     enqueue(&first.provider, start("warm", 0, None)).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     let before = world.count("outbox_intent").await;
-    world.network.arm(4, sidereal_testing::in_process::Interruption::StopBefore);
+    world.network.arm(2, sidereal_testing::in_process::Interruption::StopBefore);
     enqueue(&first.provider, start("parent", 0, Some("parent::sub::1"))).await;
     world.network.stopped().await;
     world.network.disarm();
