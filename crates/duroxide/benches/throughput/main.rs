@@ -5,7 +5,7 @@
 //! The stress harness of duroxide drives its own runtime: orchestrations that fan out to five activities, twenty at a
 //! time. The last column is the most that is possible: what a worker must wait for, if nothing else took time. A second
 //! table has the same with 10 ms added to every request, as a region's round trip does. The account has threads of its own:
-//! its timers must not wait for the application's tasks.
+//! its timers must not wait for the application's tasks. Each has as many as there are dispatchers, two at most.
 //!
 //! With `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY` the harness runs against that account instead, in a database for each row,
 //! which is removed afterwards.
@@ -50,14 +50,12 @@ struct Embedded {
 }
 
 impl Embedded {
-    async fn start(delay: Duration, dispatchers: usize) -> Self {
-        let dispatchers = u32::try_from(dispatchers).unwrap();
+    async fn start(delay: Duration, dispatchers: u32) -> Self {
         let database = format!("stress-{}", uuid::Uuid::new_v4().simple());
         if let Some(client) = given_account() {
             return Self { delay, dispatchers, emulator: None, client, database };
         }
-        let threads = runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
-        let threads = threads.unwrap();
+        let threads = threads(dispatchers);
         let starting = threads.spawn(async { Emulator::builder().start().await.unwrap() });
         let emulator = starting.await.unwrap();
         if !delay.is_zero() {
@@ -98,6 +96,13 @@ impl Embedded {
     }
 }
 
+/// Threads for the application, or for the account.
+fn threads(dispatchers: u32) -> Runtime {
+    let threads = usize::try_from(dispatchers.min(2)).unwrap();
+    let runtime = runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build();
+    runtime.unwrap()
+}
+
 /// The account that the environment names.
 fn given_account() -> Option<CosmosClient> {
     let variable = |name| std::env::var(name).ok().filter(|value: &String| !value.is_empty());
@@ -131,33 +136,35 @@ fn print_head() {
     );
 }
 
-async fn throughput(delay: Duration, seconds: u64) {
+fn throughput(delay: Duration, seconds: u64) {
     print_head();
-    let rows: [(usize, u64, Option<f64>); 5] = [
-        (1, 10, Some(16.5)),
-        (2, 10, Some(32.0)),
-        (4, 10, Some(60.0)),
-        (2, 0, Some(90.0)),
-        (8, 0, Some(120.0)),
-    ];
+    let rows: [(u32, u64, f64); 5] =
+        [(1, 10, 16.5), (2, 10, 32.0), (4, 10, 60.0), (2, 0, 90.0), (8, 0, 120.0)];
     for (dispatchers, activity_ms, target) in rows {
-        let embedded = Embedded::start(delay, dispatchers).await;
-        let config = StressTestConfig {
-            duration_secs: seconds,
-            tasks_per_instance: ACTIVITIES,
-            activity_delay_ms: activity_ms,
-            orch_concurrency: dispatchers,
-            worker_concurrency: dispatchers,
-            ..StressTestConfig::default()
-        };
-        let result = run_parallel_orchestrations_test_with_config(&embedded, config).await.unwrap();
-        let name = format!("{dispatchers}/{dispatchers}, activities of {activity_ms} ms");
-        let ceiling = embedded.ceiling(activity_ms);
-        let target =
-            if delay.is_zero() { target } else { Some((0.7 * ceiling * 10.0).round() / 10.0) };
-        print(&name, &result, ceiling, target);
-        embedded.end().await;
+        threads(dispatchers).block_on(async {
+            let embedded = Embedded::start(delay, dispatchers).await;
+            let result = fan_out(&embedded, activity_ms, seconds).await;
+            let name = format!("{dispatchers}/{dispatchers}, activities of {activity_ms} ms");
+            let ceiling = embedded.ceiling(activity_ms);
+            let of_ceiling = (0.7 * ceiling * 10.0).round() / 10.0;
+            let target = if delay.is_zero() { target } else { of_ceiling };
+            print(&name, &result, ceiling, Some(target));
+            embedded.end().await;
+        });
     }
+}
+
+async fn fan_out(embedded: &Embedded, activity_ms: u64, seconds: u64) -> StressTestResult {
+    let dispatchers = usize::try_from(embedded.dispatchers).unwrap();
+    let config = StressTestConfig {
+        duration_secs: seconds,
+        tasks_per_instance: ACTIVITIES,
+        activity_delay_ms: activity_ms,
+        orch_concurrency: dispatchers,
+        worker_concurrency: dispatchers,
+        ..StressTestConfig::default()
+    };
+    run_parallel_orchestrations_test_with_config(embedded, config).await.unwrap()
 }
 
 async fn large_payloads(seconds: u64) {
@@ -213,19 +220,18 @@ async fn latency(delay: Duration) {
     embedded.end().await;
 }
 
-#[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() {
+fn main() {
     let seconds = std::env::args().skip(1).find_map(|argument| argument.parse().ok()).unwrap_or(20);
     let is_given = given_account().is_some();
     println!("{}", if is_given { "the given account" } else { "an account within the process" });
-    throughput(Duration::ZERO, seconds).await;
-    large_payloads(seconds).await;
+    throughput(Duration::ZERO, seconds);
+    threads(1).block_on(large_payloads(seconds));
     if is_given {
-        return latency(Duration::ZERO).await;
+        return threads(2).block_on(latency(Duration::ZERO));
     }
     println!("\n10 ms more for every request; the target is 70 % of the ceiling");
-    throughput(Duration::from_millis(10), seconds).await;
+    throughput(Duration::from_millis(10), seconds);
     println!();
-    latency(Duration::ZERO).await;
-    latency(Duration::from_millis(10)).await;
+    threads(2).block_on(latency(Duration::ZERO));
+    threads(2).block_on(latency(Duration::from_millis(10)));
 }
