@@ -133,7 +133,7 @@ fn settle(mut world: World, mutation: Mutation) -> World {
 
 /// How many steps more are explored with `SIDEREAL_EXHAUSTIVE`, which takes minutes.
 fn further() -> usize {
-    if std::env::var_os("SIDEREAL_EXHAUSTIVE").is_some() { 3 } else { 0 }
+    if std::env::var_os("SIDEREAL_EXHAUSTIVE").is_some() { 2 } else { 0 }
 }
 
 #[test]
