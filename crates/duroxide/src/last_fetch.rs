@@ -109,8 +109,13 @@ impl LastFetches {
     /// that are busy too.
     pub(crate) fn soon_asking(&self) -> usize {
         let workers = self.all();
-        let is_short = workers.duration < SHORT_ACTIVITY;
-        workers.ending + if is_short { workers.by_task.len() } else { 0 }
+        // One that is busy for longer does not ask soon; or it has ended, and nobody has said so.
+        let is_brief = |last: &&LastFetch| last.since.elapsed() < SHORT_ACTIVITY;
+        let busy = match workers.duration < SHORT_ACTIVITY {
+            true => workers.by_task.values().filter(is_brief).count(),
+            false => 0,
+        };
+        workers.ending + busy
     }
 
     fn all(&self) -> MutexGuard<'_, Workers> {
@@ -172,7 +177,8 @@ mod tests {
         let one = Arc::clone(&all);
         tokio::spawn(async move { one.note("busy", "i", None, terms()) }).await.unwrap();
         let worker = async move {
-            for (takes, expected) in [(1, 2), (10_000, 1)] {
+            // The other worker is busy; then it has not been heard of for long; then activities are long.
+            for (takes, expected) in [(1, 2), (200, 1), (10_000, 1)] {
                 all.note("t", "i", None, terms());
                 tokio::time::sleep(Duration::from_millis(takes)).await;
                 let ending = all.end("t").unwrap();

@@ -29,11 +29,11 @@ impl TurnOffer {
     pub(crate) fn of(core: &Arc<Core>, message: &MessageDocument, item: &WorkItem) -> Option<Self> {
         let (name, now) = (message.instance_id.as_str(), core.store.now());
         let is_whole = message.work_item.parts() == 0 && message.visible_at <= now;
-        let known = core.replays.instance(name);
-        if !is_whole || known.is_some() == is_start(item) {
+        if !is_whole || core.replays.contains(name) == is_start(item) {
             return None;
         }
         let (claim, reservation) = core.dispatch.reserve_waiting(name, now)?;
+        let known = core.replays.instance(name);
         let message = ReadMessage { document: message.clone(), item: item.clone() };
         let asked = reservation.terms.asked();
         let (plan, token) =
