@@ -13,6 +13,7 @@ use tokio::task;
 use tokio::time::Instant;
 
 use crate::cache::Version;
+use crate::dispatch::Wanted;
 
 /// The most workers that are remembered. Workers that have ended are among them, so all are forgotten then.
 const MAX_WORKERS: usize = 1_000;
@@ -24,9 +25,15 @@ const SHORT_ACTIVITY: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerTerms {
     pub(crate) tags: TagFilter,
-    /// Whether it takes activities of sessions.
-    pub(crate) sessions: bool,
+    /// The name by which it has sessions, if it takes activities of sessions.
+    pub(crate) owner: Option<String>,
     pub(crate) lock_timeout: Duration,
+}
+
+impl WorkerTerms {
+    pub(crate) fn wanted(&self) -> Wanted<'_> {
+        Wanted { tags: &self.tags, owner: self.owner.as_deref() }
+    }
 }
 
 /// An activity that a worker was given.
@@ -132,7 +139,7 @@ mod tests {
 
     fn terms() -> WorkerTerms {
         let lock_timeout = Duration::from_secs(30);
-        WorkerTerms { tags: TagFilter::DefaultOnly, sessions: true, lock_timeout }
+        WorkerTerms { tags: TagFilter::DefaultOnly, owner: None, lock_timeout }
     }
 
     fn seen() -> Option<Version> {

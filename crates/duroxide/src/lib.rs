@@ -5,6 +5,7 @@
 //! not at all; what may have been committed is found out, not guessed; and nothing is looked up by a lock's token.
 
 mod ack;
+mod activity_filter;
 mod admin;
 mod cache;
 mod call;

@@ -42,6 +42,17 @@ struct Owned {
     has_more: bool,
 }
 
+/// What came of claiming a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SessionClaim {
+    /// The worker has it.
+    Claimed,
+    /// Another worker has it.
+    Held,
+    /// Another worker has just changed it.
+    Changed,
+}
+
 /// The most sessions that are remembered; if there are more, the container is asked.
 const MAX_REMEMBERED: usize = 10_000;
 
@@ -83,17 +94,20 @@ impl OwnSessions {
 }
 
 impl Core {
-    /// Claims a session for a worker, or extends its claim; false if another worker has it.
+    /// Claims a session for a worker, or extends its claim.
     pub(crate) async fn claim_session(
         &self,
         session: &str,
         config: &SessionFetchConfig,
-    ) -> Result<bool, Failure> {
+    ) -> Result<SessionClaim, Failure> {
         let there = self.read_session(session).await?;
         let now = self.store.now();
-        let until = now.saturating_add(millis(config.lock_timeout));
+        let mut until = now.saturating_add(millis(config.lock_timeout));
         let write = match there {
-            Some(there) if there.is_held_by_another(&config.owner_id, now) => return Ok(false),
+            Some(there) if there.is_held_by_another(&config.owner_id, now) => {
+                self.dispatch.session_held(session, &there.owner_id, there.locked_until);
+                return Ok(SessionClaim::Held);
+            }
             Some(mut there) => {
                 there.owner_id.clone_from(&config.owner_id);
                 (there.locked_until, there.last_activity) = (until, now);
@@ -106,16 +120,26 @@ impl Core {
         };
         self.sessions.claimed(session, &config.owner_id);
         match self.store.write_once(&ids::session_partition(session), &[write]).await {
-            Ok(_) => Ok(true),
+            Ok(_) => {}
             Err(failure) => match failure.cause {
-                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => Ok(false),
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
+                    return Ok(SessionClaim::Changed);
+                }
                 Cause::Ambiguous => {
                     let there = self.read_session(session).await?;
-                    Ok(there.is_some_and(|there| there.owner_id == config.owner_id))
+                    let is_ours = |it: &SessionDocument| {
+                        it.owner_id == config.owner_id && it.locked_until > now
+                    };
+                    match there.filter(is_ours) {
+                        Some(there) => until = there.locked_until,
+                        None => return Ok(SessionClaim::Changed),
+                    }
                 }
-                Cause::Transient | Cause::Refused => Err(failure),
+                Cause::Transient | Cause::Refused => return Err(failure),
             },
         }
+        self.dispatch.session_held(session, &config.owner_id, until);
+        Ok(SessionClaim::Claimed)
     }
 
     async fn read_session(&self, session: &str) -> Result<Option<SessionDocument>, Failure> {
@@ -158,7 +182,11 @@ impl Core {
             session.locked_until = now.saturating_add(millis(extend_for));
             let write = Write::replace(&session.id, &session, session.etag.clone());
             match self.store.write_once(&session.instance_id, &[write]).await {
-                Ok(_) => renewed += 1,
+                Ok(_) => {
+                    renewed += 1;
+                    let SessionDocument { session_id, owner_id, locked_until, .. } = &session;
+                    self.dispatch.session_held(session_id, owner_id, *locked_until);
+                }
                 Err(failure) => match failure.cause {
                     Cause::Transient | Cause::Refused => return Err(tell(failure)),
                     // Used, claimed or ended meanwhile.

@@ -11,7 +11,8 @@ use sidereal_protocol::Etag;
 use tokio::time::Instant;
 
 use super::pace::{Pace, PaceSettings};
-use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting};
+use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting, State};
+use crate::activity_filter::ActivityFilter;
 use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{PinnedVersion, kinds};
@@ -43,6 +44,9 @@ const PAGE: u32 = 100;
 /// So many candidates are tried without being asked for their state before: a crowd of locked instances must not
 /// cost a request each.
 const TRIED_UNSEEN: usize = 3;
+
+/// Activities of so many sessions are not asked for while the workers that have them do not wait.
+const MOST_SESSIONS_LEFT_OUT: usize = 100;
 
 /// If nobody has waited for so long, the runtime has ended or is busy with long work: polling stops, and the slots are
 /// left to other processes, until somebody waits again.
@@ -88,16 +92,12 @@ struct Look {
 }
 
 /// Who waits, at the time of a look.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Demand {
     dispatchers: usize,
     workers: usize,
-}
-
-impl Demand {
-    fn is_some(self) -> bool {
-        self.dispatchers + self.workers > 0
-    }
+    /// What the workers wait for.
+    activities: ActivityFilter,
 }
 
 impl Core {
@@ -110,7 +110,7 @@ impl Core {
         loop {
             self.dispatch.fire_timers(self.store.now());
             let now = Instant::now();
-            if self.dispatch.demand().is_some() {
+            if self.dispatch.is_waited_for() {
                 last_demand = now;
             } else if self.dispatch.is_active() && now >= last_demand + IDLE_TIMEOUT {
                 self.dispatch.deactivate();
@@ -153,14 +153,13 @@ impl Core {
         let asked = self.slots_asked_for(is_everywhere).await;
         let mut look = Look::default();
         let looked = async {
-            let is_all = self.ask(settings, asked, demand, &mut look).await?;
+            let is_all = self.ask(settings, &asked, &demand, &mut look).await?;
             if !is_all && look.turns < demand.dispatchers {
-                let turns = Asked { activities: None, is_first: false, ..asked };
-                self.ask(settings, turns, demand, &mut look).await?;
+                self.ask(settings, &asked.turns_alone(), &demand, &mut look).await?;
             }
             if !is_all && look.items < demand.workers {
-                let items = Asked { messages: None, is_first: false, ..asked };
-                self.ask(settings, items, demand, &mut look).await?;
+                let items = asked.items_alone(&demand.activities);
+                self.ask(settings, &items, &demand, &mut look).await?;
             }
             Ok::<(), Failure>(())
         };
@@ -173,20 +172,22 @@ impl Core {
     /// What to ask for: what somebody here has waited for, in the slots of this process. Its leases are kept by it,
     /// whether the slots matter to this look or not.
     async fn slots_asked_for(&self, is_everywhere: bool) -> Asked {
-        let seen = self.dispatch.seen();
+        let (seen, without_sessions) = self.dispatch.seen();
         let mut asked = Asked { messages: None, activities: None, is_first: true };
         if seen.dispatchers {
             let own: Slots = self.leases.process_slots().await.into_iter().collect();
             asked.messages = Some(if is_everywhere { ALL_SLOTS } else { own });
         }
-        if seen.workers {
-            // A process whose workers take only some tags leaves the other activities to others.
-            let own: Slots = match seen.untagged {
+        if !seen.activities.is_empty() {
+            // The slots are those of activities without a tag.
+            let is_untagged = seen.activities.is_untagged();
+            let own: Slots = match is_untagged {
                 true => self.worker_leases.process_slots().await.into_iter().collect(),
                 false => Slots::default(),
             };
-            let is_everywhere = is_everywhere && seen.untagged;
-            asked.activities = Some(if is_everywhere { ALL_SLOTS } else { own });
+            let slots = if is_everywhere && is_untagged { ALL_SLOTS } else { own };
+            let filter = seen.activities;
+            asked.activities = Some(AskedActivities { slots, filter, without_sessions });
         }
         asked
     }
@@ -195,8 +196,8 @@ impl Core {
     async fn ask(
         self: &Arc<Self>,
         settings: FeederSettings,
-        asked: Asked,
-        demand: Demand,
+        asked: &Asked,
+        demand: &Demand,
         look: &mut Look,
     ) -> Result<bool, Failure> {
         let now = self.store.now();
@@ -289,22 +290,44 @@ impl Core {
 }
 
 /// What the container is asked for: kinds, and the slots of each.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Asked {
     messages: Option<Slots>,
-    activities: Option<Slots>,
+    activities: Option<AskedActivities>,
     /// The first question of a look is about undelivered messages too, and is not followed page by page.
     is_first: bool,
 }
 
+/// Which activities the container is asked for: no others are to be read through on the way to those.
+#[derive(Clone, Debug)]
+struct AskedActivities {
+    slots: Slots,
+    /// What workers of this process take.
+    filter: ActivityFilter,
+    /// Sessions that nobody who waits has.
+    without_sessions: Vec<Arc<str>>,
+}
+
 impl Asked {
+    /// Messages only, page by page.
+    fn turns_alone(&self) -> Self {
+        Self { messages: self.messages, activities: None, is_first: false }
+    }
+
+    /// Activities only, page by page: those that somebody waits for now.
+    fn items_alone(&self, waited_for: &ActivityFilter) -> Self {
+        let activities = self.activities.clone();
+        let activities = activities.map(|it| AskedActivities { filter: waited_for.clone(), ..it });
+        Self { messages: None, activities, is_first: false }
+    }
+
     /// Whether as much was found as is waited for, of the kinds that were asked for.
-    fn is_met(self, look: &Look, demand: Demand) -> bool {
+    fn is_met(&self, look: &Look, demand: &Demand) -> bool {
         (self.messages.is_none() || look.turns >= demand.dispatchers)
             && (self.activities.is_none() || look.items >= demand.workers)
     }
 
-    fn query(self) -> (String, Vec<(&'static str, Value)>) {
+    fn query(&self) -> (String, Vec<(&'static str, Value)>) {
         let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
         if let Some(slots) = self.messages {
             let in_slots = if slots.is_all() { "" } else { IN_MESSAGE_SLOTS };
@@ -314,16 +337,24 @@ impl Asked {
             }
             parameters.push(("@messageSlots", json!(slots.to_vec())));
         }
-        if let Some(slots) = self.activities {
+        if let Some(AskedActivities { slots, filter, without_sessions }) = &self.activities {
             let in_slots = if slots.is_all() { "" } else { IN_ACTIVITY_SLOTS };
-            conditions.push(format!("{ACTIVITIES}{in_slots})"));
+            let taken = filter.condition();
+            let left_out = if without_sessions.is_empty() { "" } else { NOT_IN_SESSIONS };
+            conditions.push(format!("{ACTIVITIES}{in_slots}{taken}{left_out})"));
             parameters.push(("@activitySlots", json!(slots.to_vec())));
+            parameters.push(("@tags", json!(filter.tags())));
+            let names: Vec<&str> = without_sessions.iter().map(|name| &**name).collect();
+            parameters.push(("@sessions", json!(names)));
         }
         (format!("{WORK}({}){OLDEST_FIRST}", conditions.join(" OR ")), parameters)
     }
 }
 
 const IN_MESSAGE_SLOTS: &str = " AND ARRAY_CONTAINS(@messageSlots, c.dispatchSlot)";
+
+const NOT_IN_SESSIONS: &str =
+    " AND (IS_NULL(c.sessionId) OR NOT ARRAY_CONTAINS(@sessions, c.sessionId))";
 
 const IN_ACTIVITY_SLOTS: &str = " AND (NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) \
      OR ARRAY_CONTAINS(@activitySlots, c.dispatchSlot))";
@@ -367,23 +398,41 @@ impl Dispatch {
             return None;
         }
         let Some(last) = last else { return Some(now) };
+        // A worker has come that takes others than were asked for.
+        if self.state().seen.is_unasked {
+            return Some(now);
+        }
         // Before the waiters are counted, or a wakeup is lost: whoever parks after the count, under the same mutex, sees
         // the flag. Relaxed: the mutex orders the two.
         self.wants_waiter.store(true, Ordering::Relaxed);
-        if !self.demand().is_some() {
+        if !self.is_waited_for() {
             return Some(last + longest);
         }
         self.wants_waiter.store(false, Ordering::Relaxed);
         Some(last + pause)
     }
 
-    fn demand(&self) -> Demand {
-        let state = self.state();
-        Demand { dispatchers: state.parked.dispatchers.len(), workers: state.parked.workers.len() }
+    fn is_waited_for(&self) -> bool {
+        !self.state().parked.is_empty()
     }
 
-    fn seen(&self) -> SeenWaiting {
-        self.state().seen
+    fn demand(&self) -> Demand {
+        let state = self.state();
+        Demand {
+            dispatchers: state.parked.dispatchers.len(),
+            workers: state.parked.workers.len(),
+            activities: state.parked.wanted(),
+        }
+    }
+
+    /// What somebody here has waited for, which the container is asked for now; and the sessions that are left out of
+    /// it: what they have waits for workers that are busy, or of other processes.
+    fn seen(&self) -> (SeenWaiting, Vec<Arc<str>>) {
+        let mut state = self.state();
+        state.seen.is_unasked = false;
+        let is_waiting = |owner: &str| state.parked.has_owner(owner);
+        let busy = state.items.sessions_of_busy_workers(is_waiting, MOST_SESSIONS_LEFT_OUT);
+        (state.seen.clone(), busy)
     }
 
     fn filter(&self) -> SeenFilter {
@@ -429,33 +478,35 @@ impl Dispatch {
     }
 
     fn fire_timers(&self, now: i64) {
-        let mut state = self.state();
-        for _ in 0..state.turns.fire(now) {
-            state.parked.wake_dispatcher();
+        let State { turns, items, parked, .. } = &mut *self.state();
+        for _ in 0..turns.fire(now) {
+            parked.wake_dispatcher();
         }
-        if state.items.fire(now) > 0 {
-            let ready: Vec<ItemHint> =
-                state.items.iter().take(state.parked.workers.len()).cloned().collect();
-            ready.iter().for_each(|hint| state.parked.wake_worker(hint));
+        if items.fire(now) {
+            parked.wake_workers(items, usize::MAX);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use duroxide::providers::TagFilter;
+
     use super::*;
 
     #[test]
     fn a_question_is_met_by_what_it_asked_for_alone() {
+        let filter = ActivityFilter::of(&TagFilter::Any, true);
+        let activities =
+            AskedActivities { slots: ALL_SLOTS, filter: filter.clone(), without_sessions: vec![] };
         let both =
-            Asked { messages: Some(ALL_SLOTS), activities: Some(ALL_SLOTS), is_first: false };
-        let turns = Asked { activities: None, ..both };
-        let items = Asked { messages: None, ..both };
-        let demand = Demand { dispatchers: 2, workers: 2 };
+            Asked { messages: Some(ALL_SLOTS), activities: Some(activities), is_first: false };
+        let (turns, items) = (both.turns_alone(), both.items_alone(&filter));
+        let demand = Demand { dispatchers: 2, workers: 2, activities: filter };
         let look = Look { turns: 2, items: 0, requests: 1 };
-        assert!(turns.is_met(&look, demand), "a backlog is not read on for activities");
-        assert!(!items.is_met(&look, demand) && !both.is_met(&look, demand));
-        assert!(both.is_met(&Look { items: 2, ..look }, demand));
+        assert!(turns.is_met(&look, &demand), "a backlog is not read on for activities");
+        assert!(!items.is_met(&look, &demand) && !both.is_met(&look, &demand));
+        assert!(both.is_met(&Look { items: 2, ..look }, &demand));
     }
 
     #[test]
@@ -480,8 +531,8 @@ mod tests {
         assert!(dispatch.is_active(), "somebody waits");
         drop(parked);
         dispatch.deactivate();
-        assert!(!dispatch.is_active() && !dispatch.seen().dispatchers);
+        assert!(!dispatch.is_active() && !dispatch.seen().0.dispatchers);
         let _parked = dispatch.next_turn(None, 0).unwrap_err();
-        assert!(dispatch.is_active() && dispatch.seen().dispatchers);
+        assert!(dispatch.is_active() && dispatch.seen().0.dispatchers);
     }
 }

@@ -8,7 +8,8 @@ use std::time::Duration;
 use duroxide::providers::{TagFilter, WorkItem};
 
 use super::handover::Handover;
-use super::items::ItemHint;
+use super::items::{ItemHint, ItemHints, Wanted};
+use crate::activity_filter::ActivityFilter;
 use crate::cache::Version;
 use crate::fetch::{LockedTurn, TurnTerms};
 
@@ -63,7 +64,8 @@ pub(crate) struct TurnReservation {
 #[derive(Debug)]
 pub(super) struct WorkerWaiter {
     tags: TagFilter,
-    sessions: bool,
+    /// The name by which it has sessions, if it takes activities of sessions.
+    owner: Option<Arc<str>>,
     lock_timeout: Duration,
     is_woken: AtomicBool,
     pub(super) handover: Handover<Claimed>,
@@ -81,25 +83,46 @@ impl Parked {
         }
     }
 
-    /// Wakes a worker that takes an activity, and was not woken for another.
-    pub(super) fn wake_worker(&self, hint: &ItemHint) {
+    /// Wakes a worker that takes an activity, and was not woken for another. If its session has an owner, that one.
+    pub(super) fn wake_worker(&self, hint: &ItemHint, session_owner: Option<&str>) {
         let takes = |waiter: &&Arc<WorkerWaiter>| {
+            let takes_session = waiter.owner.as_deref().is_some_and(|owner| {
+                session_owner.is_none_or(|session_owner| session_owner == owner)
+            });
             waiter.tags.matches(hint.tag.as_deref())
-                && (waiter.sessions || hint.session.is_none())
-                // Relaxed: changed under the lock of the list.
-                && !waiter.is_woken.load(Ordering::Relaxed)
+                && (takes_session || hint.session.is_none())
+                && !waiter.is_woken()
         };
         if let Some(waiter) = self.workers.iter().find(takes) {
-            waiter.is_woken.store(true, Ordering::Relaxed);
-            waiter.handover.wake();
+            waiter.wake();
         }
+    }
+
+    /// Wakes workers that something is ready for, at most so many.
+    pub(super) fn wake_workers(&self, items: &mut ItemHints, most: usize) {
+        let waiting = self.workers.iter().filter(|waiter| !waiter.is_woken());
+        for waiter in waiting.filter(|waiter| items.has(waiter.wanted())).take(most) {
+            waiter.wake();
+        }
+    }
+
+    /// What workers wait for.
+    pub(super) fn wanted(&self) -> ActivityFilter {
+        let mut filter = ActivityFilter::default();
+        for waiter in &self.workers {
+            filter.include(&waiter.tags, waiter.owner.is_some());
+        }
+        filter
+    }
+
+    /// Whether a worker waits that has sessions by a name.
+    pub(super) fn has_owner(&self, name: &str) -> bool {
+        self.workers.iter().any(|waiter| waiter.owner.as_deref() == Some(name))
     }
 
     /// Takes out a worker for an activity that is about to be scheduled.
     pub(super) fn reserve(&mut self, tag: Option<&str>) -> Option<Reservation> {
-        let takes = |waiter: &Arc<WorkerWaiter>| {
-            waiter.tags.matches(tag) && !waiter.is_woken.load(Ordering::Relaxed)
-        };
+        let takes = |waiter: &Arc<WorkerWaiter>| waiter.tags.matches(tag) && !waiter.is_woken();
         let waiter = self.workers.remove(self.workers.iter().position(takes)?);
         Some(Reservation(waiter))
     }
@@ -115,7 +138,7 @@ impl Parked {
 
     /// Notes that an activity is being claimed for the next worker that asks on these terms.
     pub(super) fn expect(&mut self, tags: &TagFilter, lock_timeout: Duration) -> Reservation {
-        let waiter = WorkerWaiter::new(tags, false, lock_timeout);
+        let waiter = WorkerWaiter::new(Wanted { tags, owner: None }, lock_timeout);
         self.expected.push(Arc::clone(&waiter));
         Reservation(waiter)
     }
@@ -199,14 +222,28 @@ impl Reservation {
 }
 
 impl WorkerWaiter {
-    pub(super) fn new(tags: &TagFilter, sessions: bool, lock_timeout: Duration) -> Arc<Self> {
+    pub(super) fn new(wanted: Wanted<'_>, lock_timeout: Duration) -> Arc<Self> {
         Arc::new(Self {
-            tags: tags.clone(),
-            sessions,
+            tags: wanted.tags.clone(),
+            owner: wanted.owner.map(Arc::from),
             lock_timeout,
             is_woken: AtomicBool::new(false),
             handover: Handover::default(),
         })
+    }
+
+    fn wanted(&self) -> Wanted<'_> {
+        Wanted { tags: &self.tags, owner: self.owner.as_deref() }
+    }
+
+    fn is_woken(&self) -> bool {
+        // Relaxed: changed under the lock of the list.
+        self.is_woken.load(Ordering::Relaxed)
+    }
+
+    fn wake(&self) {
+        self.is_woken.store(true, Ordering::Relaxed);
+        self.handover.wake();
     }
 }
 
@@ -230,10 +267,14 @@ mod tests {
         Box::new(Claimed { work_item, token, attempts: 1, locked_until: 1, instance, seen: None })
     }
 
+    fn waiter(tags: &TagFilter) -> Arc<WorkerWaiter> {
+        WorkerWaiter::new(Wanted { tags, owner: None }, LOCK)
+    }
+
     #[test]
     fn a_worker_gets_what_it_was_reserved_for() {
         let mut parked = Parked::default();
-        let waiter = WorkerWaiter::new(&TagFilter::DefaultOnly, false, LOCK);
+        let waiter = waiter(&TagFilter::DefaultOnly);
         parked.workers.push(Arc::clone(&waiter));
         assert!(parked.reserve(Some("gpu")).is_none(), "it takes no tags");
         let reservation = parked.reserve(None).unwrap();
@@ -245,7 +286,7 @@ mod tests {
     #[test]
     fn what_is_handed_to_a_worker_that_has_gone_comes_back() {
         let mut parked = Parked::default();
-        let waiter = WorkerWaiter::new(&TagFilter::Any, false, LOCK);
+        let waiter = waiter(&TagFilter::Any);
         parked.workers.push(Arc::clone(&waiter));
         let reservation = parked.reserve(None).unwrap();
         assert!(waiter.handover.leave().is_none());
@@ -270,7 +311,7 @@ mod tests {
     #[test]
     fn a_reservation_that_came_to_nothing_lets_the_worker_wait_on() {
         let mut parked = Parked::default();
-        parked.workers.push(WorkerWaiter::new(&TagFilter::Any, false, LOCK));
+        parked.workers.push(waiter(&TagFilter::Any));
         let reservation = parked.reserve(None).unwrap();
         assert!(parked.unreserve(reservation));
         let reservation = parked.reserve(None).unwrap();

@@ -24,6 +24,7 @@ pub(crate) use hand_off::{Claimed, HandOff, Reservation, TurnReservation};
 pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
+use crate::activity_filter::ActivityFilter;
 use crate::fetch::{LockedTurn, ReadMessage, SharedFilter, TurnTerms};
 use crate::last_fetch::WorkerTerms;
 use hand_off::{Parked, WaitingDispatcher, WorkerWaiter};
@@ -55,19 +56,25 @@ struct State {
 }
 
 /// What has been waited for in this process.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct SeenWaiting {
     dispatchers: bool,
-    workers: bool,
-    /// Workers that take activities without a tag.
-    untagged: bool,
+    activities: ActivityFilter,
+    /// The container was not asked for all of these activities yet.
+    is_unasked: bool,
 }
 
 impl State {
+    /// Whether a worker of this process takes an activity. Before one has asked, all are kept for it.
+    fn is_taken_here(&self, hint: &ItemHint) -> bool {
+        let taken = &self.seen.activities;
+        taken.is_empty() || taken.takes(hint.tag.as_deref(), hint.session.as_deref())
+    }
+
     fn push_item(&mut self, hint: ItemHint, now: i64) -> bool {
-        let is_new = self.items.push(hint.clone(), now);
+        let is_new = self.is_taken_here(&hint) && self.items.push(hint.clone(), now);
         if is_new {
-            self.parked.wake_worker(&hint);
+            self.parked.wake_worker(&hint, self.items.session_owner(&hint));
         }
         is_new
     }
@@ -131,8 +138,17 @@ impl Dispatch {
         if visible_at <= now {
             state.push_item(hint, now);
         } else {
-            state.items.push_later(hint, visible_at);
+            if state.is_taken_here(&hint) {
+                state.items.push_later(hint, visible_at);
+            }
             self.feeder.notify_one();
+        }
+    }
+
+    /// A worker has a session until a time, of this process or of another.
+    pub(crate) fn session_held(&self, session: &str, owner: &str, until: i64) {
+        if self.takes_hints {
+            self.state().items.session_held(session, owner, until);
         }
     }
 
@@ -233,12 +249,15 @@ impl Dispatch {
         if let Some(hint) = state.items.pop(wanted) {
             return Ok(hint);
         }
-        state.seen.workers = true;
-        state.seen.untagged |= wanted.tags.matches(None);
-        let waiter = WorkerWaiter::new(wanted.tags, wanted.sessions, lock_timeout);
+        let is_new = state.seen.activities.include(wanted.tags, wanted.owner.is_some());
+        state.seen.is_unasked |= is_new;
+        let waiter = WorkerWaiter::new(wanted, lock_timeout);
         state.parked.workers.push(Arc::clone(&waiter));
         drop(state);
         self.activate();
+        if is_new {
+            self.feeder.notify_one();
+        }
         Err(ParkedWorker { dispatch: Arc::clone(self), waiter })
     }
 
@@ -250,11 +269,9 @@ impl Dispatch {
 
     /// Lets a worker wait on whose activity was not committed. What became ready meanwhile found it spoken for.
     pub(crate) fn unreserve(&self, reservation: Reservation) {
-        let mut state = self.state();
-        if state.parked.unreserve(reservation)
-            && let Some(hint) = state.items.first().cloned()
-        {
-            state.parked.wake_worker(&hint);
+        let State { parked, items, .. } = &mut *self.state();
+        if parked.unreserve(reservation) {
+            parked.wake_workers(items, 1);
         }
     }
 
@@ -270,7 +287,7 @@ impl Dispatch {
             return reserved;
         }
         let mut state = self.state();
-        let wanted = Wanted { tags: &terms.tags, sessions: terms.sessions };
+        let wanted = terms.wanted();
         while state.parked.expected() < most {
             // A session is claimed by the worker itself, when it asks. Its activity is not passed over for a younger one.
             let is_next = |hint: &ItemHint| {
@@ -284,10 +301,10 @@ impl Dispatch {
         reserved
     }
 
-    /// Whether activities wait for a worker of this process, or are claimed for one.
-    pub(crate) fn has_items(&self) -> bool {
-        let state = self.state();
-        state.items.first().is_some() || state.parked.expected() > 0
+    /// Whether activities wait for a worker that asks on these terms, or are claimed for one.
+    pub(crate) fn has_items(&self, terms: &WorkerTerms) -> bool {
+        let mut state = self.state();
+        state.parked.expected() > 0 || state.items.has(terms.wanted())
     }
 
     /// A claim came to nothing: whoever waits for it asks again.
@@ -462,14 +479,12 @@ impl ParkedWorker {
 
     /// What was handed over. The worker waits no more.
     pub(crate) fn leave(&self) -> Option<Box<Claimed>> {
-        let mut state = self.dispatch.state();
-        state.parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
+        let State { parked, items, .. } = &mut *self.dispatch.state();
+        parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
         let claimed = self.waiter.handover.leave();
         // It may have been woken and then cancelled: the wakeup is passed on, or it would be lost.
-        if claimed.is_none()
-            && let Some(hint) = state.items.first()
-        {
-            state.parked.wake_worker(hint);
+        if claimed.is_none() {
+            parked.wake_workers(items, 1);
         }
         claimed
     }
@@ -542,7 +557,7 @@ mod tests {
             dispatch.item_enqueued(hint(instance, id, at), at, at);
         }
         let lock_timeout = Duration::from_secs(30);
-        let terms = WorkerTerms { tags: TagFilter::DefaultOnly, sessions: true, lock_timeout };
+        let terms = WorkerTerms { tags: TagFilter::DefaultOnly, owner: None, lock_timeout };
         let reserve = |most| {
             let reserved = dispatch.reserve_ahead(&terms, most);
             reserved.into_iter().map(|(hint, _)| hint.instance).collect::<Vec<_>>()

@@ -14,12 +14,13 @@ use crate::documents::{InstanceDocument, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
 use crate::ids;
 use crate::lock_token::LockToken;
+use crate::sessions::SessionClaim;
 use crate::store::millis;
 use crate::telemetry::{Queue, Retried};
 use crate::write::Write;
 
-/// When an activity is tried again whose session another worker has.
-const TAKEN_SESSION_MS: i64 = 250;
+/// When an activity is tried again whose session was changed by another worker just now.
+const CHANGED_SESSION_MS: i64 = 250;
 
 impl Core {
     /// Claims an activity that a hint is about.
@@ -29,13 +30,22 @@ impl Core {
         lock_timeout: Duration,
         session: Option<&SessionFetchConfig>,
     ) -> Result<Option<Claimed>, Failure> {
-        if let (Some(id), Some(config)) = (&hint.session, session)
-            && !self.claim_session(id, config).await?
-        {
-            // Another worker has the session, perhaps one of this process.
+        if let (Some(id), Some(config)) = (&hint.session, session) {
+            let claim = self.claim_session(id, config).await?;
             let now = self.store.now();
-            self.dispatch.item_enqueued(hint, now.saturating_add(TAKEN_SESSION_MS), now);
-            return Ok(None);
+            match claim {
+                SessionClaim::Claimed => {}
+                // It waits for the worker that has it, or for the end of its lock.
+                SessionClaim::Held => {
+                    self.dispatch.item_enqueued(hint, now, now);
+                    return Ok(None);
+                }
+                SessionClaim::Changed => {
+                    let visible_at = now.saturating_add(CHANGED_SESSION_MS);
+                    self.dispatch.item_enqueued(hint, visible_at, now);
+                    return Ok(None);
+                }
+            }
         }
         let item = match hint.document {
             Some(document) => *document,

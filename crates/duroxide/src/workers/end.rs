@@ -55,7 +55,7 @@ impl Core {
         // Until the end is written.
         let ending = self.fetches.end(token);
         // If others wait for the worker, its time counts more than the turn's: it does not wait for a lock.
-        let is_last = !self.dispatch.has_items();
+        let is_last = ending.as_ref().is_none_or(|ending| !self.dispatch.has_items(&ending.terms));
         let claims = ending.as_ref().and_then(|ending| self.claim_ahead(&ending.terms, instance));
         let turn = message.as_ref().zip(completion.as_ref()).filter(|_| is_last);
         let turn = turn.and_then(|(message, item)| TurnOffer::of(self, message, item));

@@ -7,12 +7,14 @@ use std::time::Duration;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use serde_json::{Value, json};
 
+use crate::activity_filter::ActivityFilter;
 use crate::core::Core;
 use crate::dispatch::{Claimed, ParkedWorker, Wanted};
 use crate::documents::WorkerDocument;
 use crate::failure::Failure;
 use crate::last_fetch::WorkerTerms;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
+use crate::sessions::SessionClaim;
 use crate::store::Scope;
 
 const FETCH: &str = "fetch_work_item";
@@ -44,8 +46,8 @@ impl Core {
         Ok(found.map(|claimed| {
             let Claimed { work_item, token, attempts, instance, seen, .. } = claimed;
             if !is_short {
-                let sessions = session.is_some();
-                let terms = WorkerTerms { tags: tags.clone(), sessions, lock_timeout };
+                let owner = session.map(|session| session.owner_id.clone());
+                let terms = WorkerTerms { tags: tags.clone(), owner, lock_timeout };
                 self.fetches.note(&token, &instance, seen, terms);
             }
             (work_item, token, attempts)
@@ -62,7 +64,8 @@ impl Core {
     ) -> Result<Option<Claimed>, Failure> {
         let end = tokio::time::Instant::now() + poll_timeout;
         loop {
-            let wanted = Wanted { tags, sessions: session.is_some() };
+            let owner = session.map(|session| session.owner_id.as_str());
+            let wanted = Wanted { tags, owner };
             match self.dispatch.next_item(wanted, lock_timeout) {
                 Ok(hint) => {
                     if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
@@ -110,10 +113,11 @@ impl Core {
         tags: &TagFilter,
         slots: Slots,
     ) -> Result<Option<Claimed>, Failure> {
-        let (text, names) = candidates(session.is_some(), tags, slots);
+        let filter = ActivityFilter::of(tags, session.is_some());
+        let text = candidates(&filter, slots);
         let parameters = [
             ("@now", json!(self.store.now())),
-            ("@tags", json!(names)),
+            ("@tags", json!(filter.tags())),
             ("@slots", json!(slots.to_vec())),
         ];
         let query = self.store.query(Scope::Everything, &text, &parameters);
@@ -131,7 +135,7 @@ impl Core {
                     continue;
                 }
                 if let (Some(id), Some(config)) = (&item.session_id, session)
-                    && !self.claim_session(id, config).await?
+                    && self.claim_session(id, config).await? != SessionClaim::Claimed
                 {
                     taken_sessions.insert(id.clone());
                     continue;
@@ -159,8 +163,8 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// The query for activities that wait, and the tags it is about.
-fn candidates(with_sessions: bool, tags: &TagFilter, slots: Slots) -> (String, Vec<String>) {
+/// The query for activities that wait.
+fn candidates(filter: &ActivityFilter, slots: Slots) -> String {
     let mut text = String::from(
         "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
          AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)",
@@ -168,24 +172,7 @@ fn candidates(with_sessions: bool, tags: &TagFilter, slots: Slots) -> (String, V
     if !slots.is_all() {
         text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
     }
-    if !with_sessions {
-        text.push_str(" AND IS_NULL(c.sessionId)");
-    }
-    let names = match tags {
-        TagFilter::Tags(names) => {
-            text.push_str(" AND ARRAY_CONTAINS(@tags, c.tag)");
-            names.iter().cloned().collect()
-        }
-        TagFilter::DefaultAnd(names) => {
-            text.push_str(" AND (IS_NULL(c.tag) OR ARRAY_CONTAINS(@tags, c.tag))");
-            names.iter().cloned().collect()
-        }
-        TagFilter::DefaultOnly => {
-            text.push_str(" AND IS_NULL(c.tag)");
-            Vec::new()
-        }
-        TagFilter::Any | TagFilter::None => Vec::new(),
-    };
+    text.push_str(&filter.condition());
     text.push_str(" ORDER BY c.enqueuedAt");
-    (text, names)
+    text
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 mod account;
+mod affinity;
 mod claiming_ahead;
 mod costs;
 mod crashes;

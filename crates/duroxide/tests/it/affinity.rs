@@ -1,0 +1,132 @@
+//! Tags and sessions: activities that are for other workers cost nothing, and hide none that is ready.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
+use sidereal_duroxide::CosmosDBProvider;
+use tokio::time::Instant;
+
+use crate::turns::{LOCK, activity, completed};
+use crate::world::World;
+
+const SESSION_LOCK: Duration = Duration::from_secs(30);
+
+/// More than the container is asked for at once.
+const CROWD: u64 = 250;
+
+fn tagged(instance: &str, tag: &str) -> WorkItem {
+    let mut item = activity(instance, 2, None);
+    if let WorkItem::ActivityExecute { tag: its, .. } = &mut item {
+        *its = Some(tag.to_owned());
+    }
+    item
+}
+
+fn owner(name: &str) -> SessionFetchConfig {
+    SessionFetchConfig { owner_id: name.to_owned(), lock_timeout: SESSION_LOCK }
+}
+
+/// What a worker without tags is given within a time: the instance, and the token.
+async fn fetched(
+    provider: &CosmosDBProvider,
+    session: Option<&SessionFetchConfig>,
+    poll: Duration,
+) -> Option<(WorkItem, String)> {
+    let fetched = provider.fetch_work_item(LOCK, poll, session, &TagFilter::DefaultOnly).await;
+    fetched.unwrap().map(|(item, token, _)| (item, token))
+}
+
+#[tokio::test(start_paused = true)]
+async fn activities_of_tags_that_nobody_here_takes_are_not_read_through() {
+    let mut counts = Vec::new();
+    for others in [0, CROWD] {
+        let world = World::new();
+        let client = world.provider().await;
+        for number in 0..others {
+            client.enqueue_for_worker(tagged(&format!("g{number}"), "gpu")).await.unwrap();
+        }
+        client.enqueue_for_worker(activity("plain", 2, None)).await.unwrap();
+        drop(client);
+        let provider = world.settled().await;
+        let fetching = fetched(&provider, None, Duration::from_secs(5));
+        let (found, requests) = world.requests(fetching).await;
+        assert_eq!(found.unwrap().0, activity("plain", 2, None));
+        counts.push(requests);
+        // A worker that takes them is given them at once, though the container was not asked for them before.
+        if others > 0 {
+            let (poll, gpu) = (Duration::from_secs(5), TagFilter::tags(["gpu"]));
+            let found = provider.fetch_work_item(LOCK, poll, None, &gpu).await.unwrap();
+            assert_eq!(found.unwrap().0, tagged("g0", "gpu"));
+        }
+    }
+    assert_eq!(counts[0], counts[1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_another_process_has_is_looked_at_when_its_lock_ends() {
+    let world = World::new();
+    let gone = world.settled().await;
+    for number in 0..CROWD {
+        gone.enqueue_for_worker(activity("i", 2 + number, Some("s"))).await.unwrap();
+    }
+    let first = fetched(&gone, Some(&owner("gone")), Duration::from_secs(5)).await;
+    assert_eq!(first.unwrap().0, activity("i", 2, Some("s")));
+    drop(gone);
+    let provider = world.settled().await;
+    let session = owner("here");
+
+    let waiting = fetched(&provider, Some(&session), Duration::from_secs(20));
+    let (found, requests) = world.requests(waiting).await;
+    assert!(found.is_none(), "{found:?}");
+    // A look takes two requests at first, for the second page, then one. Twenty seconds of them, with the leases.
+    println!("20 s of waiting beside a session of another process: {requests} requests");
+    assert!(requests <= 40, "{requests}");
+
+    let client = world.provider().await;
+    client.enqueue_for_worker(activity("plain", 2, None)).await.unwrap();
+    let (plain, token) = fetched(&provider, Some(&session), Duration::from_secs(5)).await.unwrap();
+    assert_eq!(plain, activity("plain", 2, None), "not hidden by those of the session");
+    provider.ack_work_item(&token, None).await.unwrap();
+
+    let (start, mut taken) = (Instant::now(), Vec::new());
+    while taken.len() < CROWD as usize {
+        let (item, token) = fetched(&provider, Some(&session), SESSION_LOCK).await.unwrap();
+        let WorkItem::ActivityExecute { id, .. } = item else { panic!("{item:?}") };
+        let completion = completed("i", id, String::new());
+        provider.ack_work_item(&token, Some(completion)).await.unwrap();
+        taken.push(id);
+    }
+    assert!(
+        start.elapsed() < SESSION_LOCK,
+        "taken over when the lock ended: {:?}",
+        start.elapsed()
+    );
+    taken.sort_unstable();
+    assert_eq!(taken, (2..2 + CROWD).collect::<Vec<_>>());
+}
+
+#[tokio::test(start_paused = true)]
+async fn activities_of_a_session_go_to_its_worker_at_once_whoever_else_waits() {
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    for number in 0..20 {
+        provider.enqueue_for_worker(activity("i", 2 + number, Some("s"))).await.unwrap();
+    }
+    let (one, other) = (owner("one"), owner("other"));
+    let poll = Duration::from_secs(10);
+    let (_, mut token) = fetched(&provider, Some(&one), poll).await.unwrap();
+    let waiting = Arc::clone(&provider);
+    let idle = tokio::spawn(async move { fetched(&waiting, Some(&other), poll).await });
+    let start = Instant::now();
+    for id in 2..21 {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        let completion = completed("i", id, String::new());
+        provider.ack_work_item(&token, Some(completion)).await.unwrap();
+        let (item, next) = fetched(&provider, Some(&one), poll).await.unwrap();
+        assert_eq!(item, activity("i", id + 1, Some("s")));
+        token = next;
+    }
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+    assert!(idle.await.unwrap().is_none());
+}
