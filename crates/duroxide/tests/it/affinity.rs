@@ -7,7 +7,7 @@ use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
 use tokio::time::Instant;
 
-use crate::turns::{LOCK, activity, completed};
+use crate::turns::{Done, LOCK, activity, begin, completed};
 use crate::world::World;
 
 const SESSION_LOCK: Duration = Duration::from_secs(30);
@@ -129,4 +129,47 @@ async fn activities_of_a_session_go_to_its_worker_at_once_whoever_else_waits() {
     }
     assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
     assert!(idle.await.unwrap().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_that_a_worker_has_is_not_read_again() {
+    let world = World::new();
+    let provider = world.settled().await;
+    let mut done = Done::first("i");
+    done.activities.extend((2..5).map(|id| activity("i", id, Some("s"))));
+    begin(&provider, "i", done).await;
+    let session = owner("one");
+    let mut counts = Vec::new();
+    for id in 2..5 {
+        let fetching = fetched(&provider, Some(&session), Duration::from_secs(1));
+        let (found, to_fetch) = world.requests(fetching).await;
+        let (_, token) = found.unwrap();
+        let completion = completed("i", id, String::new());
+        let ending = provider.ack_work_item(&token, Some(completion));
+        let (acked, to_end) = world.requests(ending).await;
+        acked.unwrap();
+        counts.push((to_fetch, to_end));
+    }
+    // The session is read and claimed, then claimed only; the activity is locked. It is ended, and the session used.
+    assert_eq!(counts, [(3, 2), (2, 2), (2, 2)]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn workers_of_one_name_take_activities_of_their_session_at_the_same_time() {
+    const WORKERS: u64 = 4;
+    let world = World::new();
+    let provider = Arc::new(world.settled().await);
+    for number in 0..WORKERS {
+        provider.enqueue_for_worker(activity("i", 2 + number, Some("s"))).await.unwrap();
+    }
+    let start = Instant::now();
+    let worker = |provider: Arc<CosmosDBProvider>| async move {
+        fetched(&provider, Some(&owner("node")), Duration::from_secs(5)).await.is_some()
+    };
+    let workers: Vec<_> =
+        (0..WORKERS).map(|_| tokio::spawn(worker(Arc::clone(&provider)))).collect();
+    for worker in workers {
+        assert!(worker.await.unwrap());
+    }
+    assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
 }

@@ -1,11 +1,13 @@
 //! Sessions: activities that go to the worker that had the last of them.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+mod own;
+
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, SessionFetchConfig};
 use serde_json::json;
+
+pub(crate) use own::OwnSessions;
 
 use crate::core::Core;
 use crate::documents::SessionDocument;
@@ -28,20 +30,6 @@ const EXPIRED: &str = "SELECT * FROM c WHERE c.type = 'session' AND c.lockedUnti
 const WAITING: &str =
     "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'worker_queue' AND c.sessionId = @session";
 
-/// The sessions that workers of this process have claimed.
-#[derive(Debug, Default)]
-pub(crate) struct OwnSessions(Mutex<Owned>);
-
-#[derive(Debug, Default)]
-struct Owned {
-    /// Workers whose sessions were asked for.
-    owners: HashSet<String>,
-    /// Sessions, and the workers that have them.
-    sessions: HashMap<String, String>,
-    /// There were more than are remembered.
-    has_more: bool,
-}
-
 /// What came of claiming a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionClaim {
@@ -53,46 +41,6 @@ pub(crate) enum SessionClaim {
     Changed,
 }
 
-/// The most sessions that are remembered; if there are more, the container is asked.
-const MAX_REMEMBERED: usize = 10_000;
-
-impl OwnSessions {
-    fn owned(&self) -> MutexGuard<'_, Owned> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn claimed(&self, session: &str, owner: &str) {
-        let mut owned = self.owned();
-        if owned.sessions.len() < MAX_REMEMBERED || owned.sessions.contains_key(session) {
-            owned.sessions.insert(session.to_owned(), owner.to_owned());
-        } else {
-            owned.has_more = true;
-        }
-    }
-
-    /// The sessions of workers; none if the container has to be asked.
-    fn of(&self, owners: &[&str]) -> Option<Vec<String>> {
-        let owned = self.owned();
-        let is_known = !owned.has_more && owners.iter().all(|it| owned.owners.contains(*it));
-        let of_owners = |(_, owner): &(&String, &String)| owners.contains(&owner.as_str());
-        is_known.then(|| owned.sessions.iter().filter(of_owners).map(|it| it.0.clone()).collect())
-    }
-
-    fn found(&self, owners: &[&str], sessions: &[SessionDocument]) {
-        for session in sessions {
-            self.claimed(&session.session_id, &session.owner_id);
-        }
-        let mut owned = self.owned();
-        if owned.owners.len() < MAX_REMEMBERED {
-            owned.owners.extend(owners.iter().map(|owner| (*owner).to_owned()));
-        }
-    }
-
-    fn lost(&self, session: &str) {
-        self.owned().sessions.remove(session);
-    }
-}
-
 impl Core {
     /// Claims a session for a worker, or extends its claim.
     pub(crate) async fn claim_session(
@@ -100,46 +48,79 @@ impl Core {
         session: &str,
         config: &SessionFetchConfig,
     ) -> Result<SessionClaim, Failure> {
+        // As this process has seen it last. If it has changed since, nothing is written.
+        if let Some(known) = self.sessions.get(session) {
+            match self.claim_as(session, Some(known), config).await? {
+                SessionClaim::Changed => {}
+                claim => return Ok(claim),
+            }
+        }
         let there = self.read_session(session).await?;
+        self.claim_as(session, there, config).await
+    }
+
+    async fn claim_as(
+        &self,
+        session: &str,
+        there: Option<SessionDocument>,
+        config: &SessionFetchConfig,
+    ) -> Result<SessionClaim, Failure> {
         let now = self.store.now();
-        let mut until = now.saturating_add(millis(config.lock_timeout));
-        let write = match there {
+        let until = now.saturating_add(millis(config.lock_timeout));
+        let (document, write) = match there {
             Some(there) if there.is_held_by_another(&config.owner_id, now) => {
-                self.dispatch.session_held(session, &there.owner_id, there.locked_until);
-                return Ok(SessionClaim::Held);
+                return Ok(self.session_is_held(there, config));
             }
             Some(mut there) => {
                 there.owner_id.clone_from(&config.owner_id);
                 (there.locked_until, there.last_activity) = (until, now);
-                Write::replace(&there.id, &there, there.etag.clone())
+                let write = Write::replace(&there.id, &there, there.etag.clone());
+                (there, write)
             }
             None => {
                 let new = SessionDocument::claimed(session, &config.owner_id, now, until);
-                Write::create(&new.id, &new)
+                let write = Write::create(&new.id, &new);
+                (new, write)
             }
         };
-        self.sessions.claimed(session, &config.owner_id);
-        match self.store.write_once(&ids::session_partition(session), &[write]).await {
-            Ok(_) => {}
+        // Before it is written, so that it is extended whatever becomes of the answer.
+        self.sessions.note(SessionDocument { etag: None, ..document.clone() });
+        match self.write_session(document, write).await {
+            Ok(written) => Ok(self.session_is_held(written, config)),
             Err(failure) => match failure.cause {
-                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
-                    return Ok(SessionClaim::Changed);
-                }
-                Cause::Ambiguous => {
+                Cause::Transient | Cause::Refused => Err(failure),
+                // Written all the same, or changed by another worker: perhaps one that has sessions by the same name.
+                _ => {
                     let there = self.read_session(session).await?;
-                    let is_ours = |it: &SessionDocument| {
-                        it.owner_id == config.owner_id && it.locked_until > now
-                    };
-                    match there.filter(is_ours) {
-                        Some(there) => until = there.locked_until,
-                        None => return Ok(SessionClaim::Changed),
-                    }
+                    let held = there.filter(|there| there.locked_until > now);
+                    let claim = held.map(|held| self.session_is_held(held, config));
+                    Ok(claim.unwrap_or(SessionClaim::Changed))
                 }
-                Cause::Transient | Cause::Refused => return Err(failure),
             },
         }
-        self.dispatch.session_held(session, &config.owner_id, until);
-        Ok(SessionClaim::Claimed)
+    }
+
+    /// Takes note of a session that somebody has.
+    fn session_is_held(&self, there: SessionDocument, config: &SessionFetchConfig) -> SessionClaim {
+        self.dispatch.session_held(&there.session_id, &there.owner_id, there.locked_until);
+        match there.owner_id == config.owner_id {
+            true => {
+                self.sessions.note(there);
+                SessionClaim::Claimed
+            }
+            false => SessionClaim::Held,
+        }
+    }
+
+    /// Writes a session. It is returned as it is then.
+    async fn write_session(
+        &self,
+        mut document: SessionDocument,
+        write: Write,
+    ) -> Result<SessionDocument, Failure> {
+        let results = self.store.write_once(&document.instance_id, &[write]).await?;
+        document.etag = results.first().and_then(|it| it.etag().cloned());
+        Ok(document)
     }
 
     async fn read_session(&self, session: &str) -> Result<Option<SessionDocument>, Failure> {
@@ -155,12 +136,32 @@ impl Core {
     }
 
     async fn touch(&self, session: &str) -> Result<(), Failure> {
+        if let Some(known) = self.sessions.get(session) {
+            match self.touch_as(known).await {
+                Err(failure) if failure.cause == Cause::PreconditionFailed => {}
+                touched => return touched,
+            }
+        }
+        match self.read_session(session).await? {
+            Some(there) => self.touch_as(there).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn touch_as(&self, mut there: SessionDocument) -> Result<(), Failure> {
         let now = self.store.now();
-        let there = self.read_session(session).await?.filter(|there| there.locked_until > now);
-        let Some(mut there) = there else { return Ok(()) };
+        if there.locked_until <= now {
+            return Ok(());
+        }
         there.last_activity = now;
         let write = Write::replace(&there.id, &there, there.etag.clone());
-        self.store.write_once(&there.instance_id, &[write]).await.map(drop)
+        let session = there.session_id.clone();
+        let written = self.write_session(there, write).await;
+        match &written {
+            Ok(written) => self.sessions.update(written),
+            Err(_) => self.sessions.forget_version(&session),
+        }
+        written.map(drop)
     }
 
     /// Extends the claims of workers on sessions that they use.
@@ -181,16 +182,18 @@ impl Core {
         for mut session in owned {
             session.locked_until = now.saturating_add(millis(extend_for));
             let write = Write::replace(&session.id, &session, session.etag.clone());
-            match self.store.write_once(&session.instance_id, &[write]).await {
-                Ok(_) => {
+            let name = session.session_id.clone();
+            match self.write_session(session, write).await {
+                Ok(written) => {
                     renewed += 1;
-                    let SessionDocument { session_id, owner_id, locked_until, .. } = &session;
-                    self.dispatch.session_held(session_id, owner_id, *locked_until);
+                    self.sessions.update(&written);
+                    let SessionDocument { owner_id, locked_until, .. } = &written;
+                    self.dispatch.session_held(&name, owner_id, *locked_until);
                 }
                 Err(failure) => match failure.cause {
                     Cause::Transient | Cause::Refused => return Err(tell(failure)),
                     // Used, claimed or ended meanwhile.
-                    _ => tracing::debug!(session = session.session_id, "a session has changed"),
+                    _ => tracing::debug!(session = name, "a session has changed"),
                 },
             }
         }
