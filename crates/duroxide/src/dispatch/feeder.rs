@@ -430,7 +430,8 @@ impl Dispatch {
     fn seen(&self) -> (SeenWaiting, Vec<Arc<str>>) {
         let mut state = self.state();
         state.seen.is_unasked = false;
-        let is_waiting = |owner: &str| state.parked.has_owner(owner);
+        let waiting = state.parked.owners();
+        let is_waiting = |owner: &str| waiting.contains(owner);
         let busy = state.items.sessions_of_busy_workers(is_waiting, MOST_SESSIONS_LEFT_OUT);
         (state.seen.clone(), busy)
     }

@@ -1,6 +1,7 @@
 //! Who waits for work, and eager hand-off: an activity that is scheduled while a worker of this process waits is
 //! created locked for it, so that nothing has to be asked for and claimed.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -115,9 +116,9 @@ impl Parked {
         filter
     }
 
-    /// Whether a worker waits that has sessions by a name.
-    pub(super) fn has_owner(&self, name: &str) -> bool {
-        self.workers.iter().any(|waiter| waiter.owner.as_deref() == Some(name))
+    /// The names by which waiting workers have sessions.
+    pub(super) fn owners(&self) -> HashSet<&str> {
+        self.workers.iter().filter_map(|waiter| waiter.owner.as_deref()).collect()
     }
 
     /// Takes out a worker for an activity that is about to be scheduled.

@@ -145,11 +145,9 @@ impl Dispatch {
         }
     }
 
-    /// A worker has a session until a time, of this process or of another.
-    pub(crate) fn session_held(&self, session: &str, owner: &str, until: i64) {
-        if self.takes_hints {
-            self.state().items.session_held(session, owner, until);
-        }
+    /// A worker has a session until a time, of this process or of another. Says whether activities wait for that.
+    pub(crate) fn session_held(&self, session: &str, owner: &str, until: i64) -> bool {
+        self.takes_hints && self.state().items.session_held(session, owner, until)
     }
 
     /// An instance for a dispatcher to lock; if there is none, or one is being locked for it, a waiter.

@@ -37,7 +37,7 @@ pub(crate) enum SessionClaim {
     Claimed,
     /// Another worker has it.
     Held,
-    /// Another worker has just changed it.
+    /// Another worker has just changed it, or has it and there is no room to note that.
     Changed,
 }
 
@@ -102,13 +102,16 @@ impl Core {
 
     /// Takes note of a session that somebody has.
     fn session_is_held(&self, there: SessionDocument, config: &SessionFetchConfig) -> SessionClaim {
-        self.dispatch.session_held(&there.session_id, &there.owner_id, there.locked_until);
-        match there.owner_id == config.owner_id {
-            true => {
-                self.sessions.note(there);
-                SessionClaim::Claimed
-            }
-            false => SessionClaim::Held,
+        let is_noted =
+            self.dispatch.session_held(&there.session_id, &there.owner_id, there.locked_until);
+        if there.owner_id == config.owner_id {
+            self.sessions.note(there);
+            return SessionClaim::Claimed;
+        }
+        match is_noted {
+            true => SessionClaim::Held,
+            // Its activities would be taken up again at once: they are tried again after a while.
+            false => SessionClaim::Changed,
         }
     }
 

@@ -27,11 +27,11 @@ struct Held {
 
 impl HeldSessions {
     /// Notes that a worker has a session until a time. What waits for the session waits for that worker then. There is a
-    /// most of sessions: one too many is not noted.
-    pub(super) fn note(&mut self, session: &str, owner: &str, until: i64) {
+    /// most of sessions: one too many is not noted, which is said.
+    pub(super) fn note(&mut self, session: &str, owner: &str, until: i64) -> bool {
         let waiting = match self.end(session) {
             Some(held) => held.waiting,
-            None if self.by_name.len() >= MAX_HINTS => return,
+            None if self.by_name.len() >= MAX_HINTS => return false,
             None => Lanes::default(),
         };
         let (name, owner) = (Arc::<str>::from(session), Arc::<str>::from(owner));
@@ -40,6 +40,7 @@ impl HeldSessions {
         }
         self.ends.insert((until, Arc::clone(&name)));
         self.by_name.insert(name, Held { owner, until, waiting });
+        true
     }
 
     fn end(&mut self, session: &str) -> Option<Held> {

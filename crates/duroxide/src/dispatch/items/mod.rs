@@ -148,8 +148,9 @@ impl ItemHints {
     }
 
     /// Notes that a worker has a session until a time, of this process or of another: its activities are for that one.
-    pub(crate) fn session_held(&mut self, session: &str, owner: &str, until: i64) {
-        self.held.note(session, owner, until);
+    /// Says whether it is noted: there is a most of sessions.
+    pub(crate) fn session_held(&mut self, session: &str, owner: &str, until: i64) -> bool {
+        self.held.note(session, owner, until)
     }
 
     /// The worker that has the session of an activity.
@@ -424,6 +425,18 @@ mod tests {
         assert!(hints.fire(300));
         assert_eq!(popped(&mut hints, "other").as_deref(), Some("2"));
         assert_eq!((hints.next_later(), hints.places.len()), (None, 0));
+    }
+
+    #[test]
+    fn there_is_a_most_of_held_sessions() {
+        let mut hints = ItemHints::default();
+        for number in 0..MAX_HINTS {
+            assert!(hints.session_held(&number.to_string(), "one", 100));
+        }
+        assert!(!hints.session_held("one more", "one", 100));
+        assert!(hints.session_held("0", "other", 200), "it is known");
+        hints.fire(100);
+        assert!(hints.session_held("one more", "one", 300));
     }
 
     #[test]
