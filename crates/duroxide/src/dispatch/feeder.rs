@@ -281,8 +281,8 @@ impl Core {
         let ids: Vec<&str> = turns.keys().map(String::as_str).collect();
         let (blocked, requests) = self.blocked(&ids, |pinned| filter.supports(pinned)).await?;
         look.requests += requests;
-        for (instance, until) in blocked {
-            self.dispatch.turn_blocked(&instance, until, self.store.now());
+        for (instance, why) in blocked {
+            self.dispatch.turn_blocked(&instance, why, self.store.now());
             turns.remove(&instance);
         }
         Ok(())

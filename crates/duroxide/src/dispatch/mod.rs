@@ -4,6 +4,7 @@
 //! Correctness rests on none of it: a hint may be lost, wrong or late. Every claim is conditional, and what no hint
 //! was about is found by the feeder.
 
+mod blocked;
 mod feeder;
 mod hand_off;
 mod handover;
@@ -25,7 +26,7 @@ pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
 use crate::activity_filter::ActivityFilter;
-use crate::fetch::{LockedTurn, ReadMessage, SharedFilter, TurnTerms};
+use crate::fetch::{Blocked, LockedTurn, ReadMessage, SharedFilter, TurnTerms};
 use crate::last_fetch::WorkerTerms;
 use hand_off::{Parked, WaitingDispatcher, WorkerWaiter};
 use handover::Handover;
@@ -336,9 +337,9 @@ impl Dispatch {
         }
     }
 
-    /// An instance cannot be locked before a time.
-    pub(crate) fn turn_blocked(&self, instance: &str, until: i64, now: i64) {
-        self.state().turns.block(instance, until, now);
+    /// An instance could not be locked.
+    pub(crate) fn turn_blocked(&self, instance: &str, why: Blocked, now: i64) {
+        self.state().turns.block(instance, why, now);
     }
 
     /// A worker of this process has an activity until a time.

@@ -4,8 +4,9 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
+use super::blocked::BlockedInstances;
 use super::messages::KnownMessages;
-use crate::fetch::ReadMessage;
+use crate::fetch::{Blocked, ReadMessage};
 
 /// The most hints of a kind; the container is asked for what is left out.
 pub(super) const MAX_HINTS: usize = 10_000;
@@ -23,8 +24,8 @@ pub(crate) struct TurnHints {
     timers: BTreeSet<(i64, Arc<str>)>,
     /// Of those that are ready or being worked on, the messages that came.
     messages: KnownMessages,
-    /// Instances that could not be locked, and until when they are not to be tried again.
-    blocked: HashMap<Arc<str>, i64>,
+    /// Instances that could not be locked.
+    blocked: BlockedInstances,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,17 @@ enum State {
 impl TurnHints {
     /// Notes that an instance has a message, which may be known. Says whether a dispatcher can be woken for it.
     pub(crate) fn push(
+        &mut self,
+        instance: &str,
+        message: Option<ReadMessage>,
+        enqueued_at: i64,
+        now: i64,
+    ) -> bool {
+        self.blocked.remove(instance);
+        self.push_unblocked(instance, message, enqueued_at, now)
+    }
+
+    fn push_unblocked(
         &mut self,
         instance: &str,
         message: Option<ReadMessage>,
@@ -64,7 +76,6 @@ impl TurnHints {
         } else if self.ready.len() >= MAX_HINTS {
             return false;
         }
-        self.blocked.remove(&name);
         self.messages.push(&name, message);
         self.ready.insert((enqueued_at, Arc::clone(&name)));
         self.states.insert(name, State::Ready(enqueued_at));
@@ -77,9 +88,10 @@ impl TurnHints {
         self.ready.len()
     }
 
-    /// The same for what the container was asked for: an instance that was just found to be blocked is left out.
+    /// The same for what the container was asked for: an instance that was just found to be blocked is left out. That it
+    /// was is remembered until it is locked.
     pub(crate) fn push_found(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
-        !self.is_blocked(instance, now) && self.push(instance, None, enqueued_at, now)
+        !self.is_blocked(instance, now) && self.push_unblocked(instance, None, enqueued_at, now)
     }
 
     /// Whether a message is known of an instance that is ready.
@@ -91,7 +103,7 @@ impl TurnHints {
     pub(crate) fn is_blocked(&self, instance: &str, now: i64) -> bool {
         let is_running =
             matches!(self.states.get(instance), Some(State::Running { until, .. }) if *until > now);
-        is_running || self.blocked.get(instance).is_some_and(|until| *until > now)
+        is_running || self.blocked.contains(instance, now)
     }
 
     /// Notes that a message of an instance becomes visible.
@@ -166,6 +178,7 @@ impl TurnHints {
     /// Notes that an instance is locked by a dispatcher of this process. `has_more` if not all its messages were
     /// taken.
     pub(crate) fn locked(&mut self, instance: &str, until: i64, has_more: bool, now: i64) {
+        self.blocked.remove(instance);
         if self.states.len() >= 2 * MAX_HINTS {
             self.states.retain(|_, state| match state {
                 State::Ready(_) => true,
@@ -221,14 +234,9 @@ impl TurnHints {
         }
     }
 
-    /// Notes that an instance cannot be locked before a time.
-    pub(crate) fn block(&mut self, instance: &str, until: i64, now: i64) {
-        if self.blocked.len() >= MAX_HINTS {
-            self.blocked.retain(|_, until| *until > now);
-        }
-        if self.blocked.len() < MAX_HINTS {
-            self.blocked.insert(Arc::from(instance), until);
-        }
+    /// Notes that an instance could not be locked.
+    pub(crate) fn block(&mut self, instance: &str, why: Blocked, now: i64) {
+        self.blocked.insert(instance, why, now);
     }
 }
 
@@ -302,12 +310,12 @@ mod tests {
     #[test]
     fn a_blocked_instance_is_not_tried_again_until_something_new_is_known_of_it() {
         let mut hints = TurnHints::default();
-        hints.block("a", 100, 1);
+        hints.block("a", Blocked::Locked { until: 100 }, 1);
         assert!(!hints.push_found("a", 1, 50));
         assert!(hints.push_found("a", 1, 100));
         hints.pop(100);
         hints.released("a", 101);
-        hints.block("a", 200, 102);
+        hints.block("a", Blocked::Locked { until: 200 }, 102);
         assert!(hints.push("a", None, 150, 150), "this process enqueued a message");
     }
 
@@ -317,7 +325,7 @@ mod tests {
         for number in 0..2 * MAX_HINTS {
             let instance = number.to_string();
             hints.push(&instance, None, 1, 1);
-            hints.block(&format!("blocked-{number}"), 1_000, 1);
+            hints.block(&format!("blocked-{number}"), Blocked::Locked { until: 1_000 }, 1);
             let at = i64::try_from(3 * MAX_HINTS - number).unwrap();
             hints.push_timer(&instance, at);
         }

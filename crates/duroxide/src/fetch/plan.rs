@@ -11,7 +11,7 @@ use crate::write::{Change, Write};
 pub(crate) const MAX_MESSAGES: usize = 99;
 
 /// How long an instance is left alone that cannot be fetched for another reason than a lock.
-pub(crate) const LEFT_ALONE_MS: i64 = 5_000;
+const LEFT_ALONE_MS: i64 = 5_000;
 
 /// What was read of an instance's partition.
 #[derive(Clone, Debug, Default)]
@@ -39,12 +39,26 @@ pub(crate) struct FetchTerms<'a> {
     pub(crate) filter: Option<&'a DispatcherCapabilityFilter>,
 }
 
+/// Why an instance that has messages cannot be fetched now, and until when at the latest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Blocked {
+    /// A dispatcher has it. Its turn may end long before its lock.
+    Locked { until: i64 },
+    /// It is being deleted, or of a version that the dispatcher cannot replay.
+    LeftAlone { until: i64 },
+}
+
+impl Blocked {
+    pub(crate) fn left_alone(now: i64) -> Self {
+        Self::LeftAlone { until: now.saturating_add(LEFT_ALONE_MS) }
+    }
+}
+
 /// What is to be done with an instance.
 #[derive(Debug)]
 pub(crate) enum FetchPlan {
-    /// Nothing now: it is locked, incompatible, being deleted, or has no message that can be handled. If it may be
-    /// worth another look, from when on.
-    Skip(Option<i64>),
+    /// Nothing now: it is blocked, or has no message that can be handled.
+    Skip(Option<Blocked>),
     /// What an earlier turn left has to be removed first; then it is looked at again.
     CleanUp(Vec<Write>),
     /// Messages that nobody will ever handle.
@@ -72,10 +86,10 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     let InstanceView { instance, mut messages } = view;
     if let Some(instance) = &instance {
         if instance.is_locked(terms.now) {
-            return FetchPlan::Skip(instance.locked_until);
+            return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
         }
         if instance.is_deleting || !is_compatible(instance, terms) {
-            return FetchPlan::Skip(Some(terms.now.saturating_add(LEFT_ALONE_MS)));
+            return FetchPlan::Skip(Some(Blocked::left_alone(terms.now)));
         }
         if !instance.cleanup.is_empty() {
             return FetchPlan::CleanUp(clean_up(instance));
@@ -247,7 +261,7 @@ mod tests {
             ..instance()
         };
         let skipped = planned(Some(locked.clone()), vec![raised("m", 1)], None);
-        assert!(matches!(skipped, FetchPlan::Skip(Some(150))));
+        assert!(matches!(skipped, FetchPlan::Skip(Some(Blocked::Locked { until: 150 }))));
         let expired = InstanceDocument { locked_until: Some(100), ..locked };
         assert!(matches!(planned(Some(expired), vec![raised("m", 1)], None), FetchPlan::Lock(_)));
         let deleting = InstanceDocument { is_deleting: true, ..instance() };
@@ -262,7 +276,7 @@ mod tests {
         let range = SemverRange::new(Version::new(0, 0, 0), Version::new(1, 0, 0));
         let filter = DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] };
         let skipped = planned(Some(pinned.clone()), vec![raised("m", 1)], Some(&filter));
-        assert!(matches!(skipped, FetchPlan::Skip(Some(_))));
+        assert!(matches!(skipped, FetchPlan::Skip(Some(Blocked::LeftAlone { .. }))));
         assert!(matches!(planned(Some(pinned), vec![raised("m", 1)], None), FetchPlan::Lock(_)));
         assert!(matches!(
             planned(Some(instance()), vec![raised("m", 1)], Some(&filter)),

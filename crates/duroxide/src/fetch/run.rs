@@ -250,9 +250,9 @@ impl Core {
             let cleaned = view.instance.clone();
             let (planned, token) = self.plan_turn(instance, view, asked);
             match planned {
-                FetchPlan::Skip(until) => {
-                    if let Some(until) = until {
-                        self.dispatch.turn_blocked(instance, until, self.store.now());
+                FetchPlan::Skip(why) => {
+                    if let Some(why) = why {
+                        self.dispatch.turn_blocked(instance, why, self.store.now());
                     }
                     return Ok(None);
                 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::json;
 
-use super::LEFT_ALONE_MS;
+use super::Blocked;
 use crate::core::Core;
 use crate::documents::PinnedVersion;
 use crate::failure::Failure;
@@ -25,28 +25,32 @@ struct State {
 }
 
 impl State {
-    /// Until when the instance need not be tried; none if it can be.
-    fn blocked_until(
+    /// Why the instance cannot be fetched; none if it can be.
+    fn blocked(
         &self,
         now: i64,
         supports: impl Fn(Option<PinnedVersion>) -> bool,
-    ) -> Option<i64> {
-        if self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now) {
-            return self.locked_until;
+    ) -> Option<Blocked> {
+        match self.locked_until {
+            Some(until) if self.lock_token.is_some() && until > now => {
+                Some(Blocked::Locked { until })
+            }
+            _ => {
+                let is_left_alone = self.is_deleting || !supports(self.pinned_duroxide_version);
+                is_left_alone.then(|| Blocked::left_alone(now))
+            }
         }
-        let is_left_alone = self.is_deleting || !supports(self.pinned_duroxide_version);
-        is_left_alone.then_some(now.saturating_add(LEFT_ALONE_MS))
     }
 }
 
 impl Core {
-    /// The instances that are locked, being deleted, or of a version that is not supported, each with the time until
-    /// which it need not be tried; and how many requests that took.
+    /// The instances that are locked, being deleted, or of a version that is not supported; and how many requests that
+    /// took.
     pub(crate) async fn blocked(
         &self,
         ids: &[&str],
         supports: impl Fn(Option<PinnedVersion>) -> bool,
-    ) -> Result<(Vec<(String, i64)>, usize), Failure> {
+    ) -> Result<(Vec<(String, Blocked)>, usize), Failure> {
         let now = self.store.now();
         let query = self.store.query(Scope::Everything, STATES, &[("@ids", json!(ids))]);
         let mut pages = query.pages::<State>();
@@ -55,8 +59,8 @@ impl Core {
             let page = self.store.counted_page(page)?;
             requests += page.requests();
             for state in page.into_items() {
-                let until = state.blocked_until(now, &supports);
-                blocked.extend(until.map(|until| (state.instance_id, until)));
+                let why = state.blocked(now, &supports);
+                blocked.extend(why.map(|why| (state.instance_id, why)));
             }
         }
         Ok((blocked, requests))

@@ -7,9 +7,10 @@ use std::time::Duration;
 use duroxide::providers::{Provider, ProviderAdmin, TagFilter, WorkItem};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
+use tokio::time::Instant;
 
 use crate::loops::{Loops, start};
-use crate::turns::{activity, enqueue};
+use crate::turns::{self, Done, activity, enqueue};
 use crate::world::World;
 
 const LEASE: Duration = Duration::from_secs(30);
@@ -169,5 +170,37 @@ async fn an_activity_with_a_tag_is_found_by_the_process_that_takes_it_whatever_i
         let fetched = other.fetch_work_item(LEASE, LEASE, None, &gpu).await.unwrap();
         assert!(fetched.is_some(), "{id}");
         assert!(began.elapsed() < Duration::from_secs(2), "{id}: {:?}", began.elapsed());
+    }
+}
+
+/// Another process does not tell when its turn ends.
+#[tokio::test(start_paused = true)]
+async fn a_message_that_comes_during_a_turn_of_another_process_waits_for_the_turn_not_for_its_lock()
+{
+    const LOCK: Duration = Duration::from_secs(60);
+    const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(1_250);
+    for turn_ms in [5, 200, 2_000, 20_000] {
+        let turn = Duration::from_millis(turn_ms);
+        let world = World::new();
+        let busy = world.settled().await;
+        let idle = Arc::new(world.settled().await);
+        enqueue(&busy, turns::start("i")).await;
+        let locked = busy.fetch_orchestration_item(LOCK, Duration::ZERO, None).await.unwrap();
+        enqueue(&idle, turns::raised("i", "1")).await;
+        let waiting = Arc::clone(&idle);
+        let fetching = tokio::spawn(async move {
+            waiting.fetch_orchestration_item(LOCK, LOCK, None).await.unwrap()
+        });
+        let ((), requests) = world.requests(tokio::time::sleep(turn)).await;
+        turns::ack(&busy, &locked.unwrap().1, Done::first("i")).await.unwrap();
+        let committed = Instant::now();
+        let (item, _, attempts) = fetching.await.unwrap().unwrap();
+        let waited = committed.elapsed();
+        println!("a turn of {turn:?}: {requests} requests beside it, {waited:?} after it");
+        assert_eq!((item.messages.len(), item.history.len(), attempts), (1, 1, 1));
+        assert!(waited <= turn + LONGEST_FEED_INTERVAL, "a turn of {turn:?}: {waited:?}");
+        assert!(waited <= Duration::from_secs(5) + LONGEST_FEED_INTERVAL, "{waited:?}");
+        // The polls, the leases, and a few tries.
+        assert!(requests <= 20 + 2 * turn.as_secs() as usize, "a turn of {turn:?}: {requests}");
     }
 }

@@ -1,0 +1,115 @@
+//! Instances that could not be locked, and when they are tried again.
+//!
+//! The turn that has an instance locked ends when it ends, mostly long before its lock, and another process does not tell.
+//! So the instance is tried again after a pause that doubles, and at the end of the lock at the latest: what came for it
+//! meanwhile waits no longer than the turn took, twice, and a lock of a process that is gone costs a few requests.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::turns::MAX_HINTS;
+use crate::fetch::Blocked;
+
+const FIRST_PAUSE_MS: i64 = 100;
+const LONGEST_PAUSE_MS: i64 = 5_000;
+
+#[derive(Debug, Default)]
+pub(super) struct BlockedInstances {
+    retries: HashMap<Arc<str>, Retry>,
+}
+
+/// When an instance is tried again.
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: i64,
+    pause: i64,
+}
+
+impl Retry {
+    fn first(why: Blocked, now: i64) -> Self {
+        Self::after(FIRST_PAUSE_MS, why, now)
+    }
+
+    /// The next one, unless the instance has been free, or left alone, since.
+    fn next(self, why: Blocked, now: i64) -> Self {
+        let is_long_ago = now > self.at.saturating_add(LONGEST_PAUSE_MS);
+        let pause = if is_long_ago { FIRST_PAUSE_MS } else { self.pause.saturating_mul(2) };
+        Self::after(pause.min(LONGEST_PAUSE_MS), why, now)
+    }
+
+    fn after(pause: i64, why: Blocked, now: i64) -> Self {
+        let at = match why {
+            Blocked::Locked { until } => until.min(now.saturating_add(pause)),
+            Blocked::LeftAlone { until } => until,
+        };
+        Self { at, pause }
+    }
+}
+
+impl BlockedInstances {
+    /// Notes that an instance could not be locked.
+    pub(super) fn insert(&mut self, instance: &str, why: Blocked, now: i64) {
+        if let Some(retry) = self.retries.get_mut(instance) {
+            *retry = retry.next(why, now);
+            return;
+        }
+        if self.retries.len() >= MAX_HINTS {
+            self.retries.retain(|_, retry| retry.at > now);
+        }
+        if self.retries.len() < MAX_HINTS {
+            self.retries.insert(Arc::from(instance), Retry::first(why, now));
+        }
+    }
+
+    /// Notes that something new is known of an instance.
+    pub(super) fn remove(&mut self, instance: &str) {
+        self.retries.remove(instance);
+    }
+
+    /// Whether an instance is not to be tried yet.
+    pub(super) fn contains(&self, instance: &str, now: i64) -> bool {
+        self.retries.get(instance).is_some_and(|retry| retry.at > now)
+    }
+
+    #[cfg(test)]
+    pub(super) fn len(&self) -> usize {
+        self.retries.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// When an instance is tried, whenever it may be, that is locked until a time.
+    fn tries(blocked: &mut BlockedInstances, from: i64, until: i64) -> Vec<i64> {
+        let mut tries = Vec::new();
+        for now in from..until {
+            if !blocked.contains("a", now) {
+                blocked.insert("a", Blocked::Locked { until }, now);
+                tries.push(now - from);
+            }
+        }
+        assert!(!blocked.contains("a", until), "not later than at the end of the lock");
+        tries
+    }
+
+    #[test]
+    fn a_locked_instance_is_tried_again_ever_more_rarely_and_at_the_end_of_its_lock() {
+        let mut blocked = BlockedInstances::default();
+        let expected = [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300, 21_300, 26_300];
+        assert_eq!(tries(&mut blocked, 0, 30_000), expected);
+        assert_eq!(tries(&mut blocked, 36_000, 36_250), [0, 100], "another lock, later");
+    }
+
+    #[test]
+    fn what_cannot_be_fetched_for_another_reason_is_left_alone_until_its_time() {
+        let mut blocked = BlockedInstances::default();
+        blocked.insert("a", Blocked::left_alone(10), 10);
+        assert!(blocked.contains("a", 5_009));
+        assert!(!blocked.contains("a", 5_010));
+        blocked.insert("a", Blocked::left_alone(5_010), 5_010);
+        blocked.remove("a");
+        assert!(!blocked.contains("a", 5_011));
+    }
+}
