@@ -204,3 +204,41 @@ async fn a_message_that_comes_during_a_turn_of_another_process_waits_for_the_tur
         assert!(requests <= 20 + 2 * turn.as_secs() as usize, "a turn of {turn:?}: {requests}");
     }
 }
+
+/// Slots are divided by their number, not by the work in them, nor by what a process can do.
+#[tokio::test(start_paused = true)]
+async fn what_waits_for_a_process_that_is_busy_is_taken_by_one_that_is_idle() {
+    const HOUR: Duration = Duration::from_secs(3_600);
+    const STARTED: usize = 600;
+    let world = world();
+    let client = world.provider().await;
+    let busy = Arc::new(world.provider().await);
+    let its_dispatcher = Arc::clone(&busy);
+    let working = tokio::spawn(async move {
+        loop {
+            let fetched = its_dispatcher.fetch_orchestration_item(HOUR, LEASE, None).await;
+            if fetched.unwrap().is_some() {
+                return std::future::pending::<()>().await;
+            }
+        }
+    });
+    let idle = Process::start(&world).await;
+    tokio::time::sleep(2 * LEASE).await;
+    assert_eq!((busy.slots().await.len(), idle.provider.slots().await.len()), (128, 128));
+    enqueue(&busy, turns::start("long")).await;
+
+    let began = Instant::now();
+    for number in 0..STARTED {
+        enqueue(&client, start(&format!("i-{number}"), 0, None)).await;
+    }
+    let waiting = async {
+        while world.count("orch_queue").await > 1 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    let ((), requests) = world.requests(waiting).await;
+    println!("{STARTED} starts: {:?}, {requests} requests", began.elapsed());
+    assert_eq!(busy.slots().await.len(), 128);
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    working.abort();
+}

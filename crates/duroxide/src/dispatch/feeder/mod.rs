@@ -1,13 +1,16 @@
 //! The feeder: one task of a process that asks the container for work, for all who wait.
 
+mod question;
+mod rows;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use serde::Deserialize;
+use question::{AskedActivities, Question};
+use rows::{Row, taken};
 use serde_json::{Value, json};
-use sidereal_protocol::Etag;
 use tokio::time::Instant;
 
 use super::pace::{Pace, PaceSettings};
@@ -18,25 +21,9 @@ use crate::core::Core;
 use crate::documents::{PinnedVersion, kinds};
 use crate::failure::Failure;
 use crate::fetch::is_supported;
-use crate::leases::{ALL_SLOTS, Slots};
+use crate::leases::Slots;
 use crate::outbox::RECONCILER;
 use crate::store::{Scope, millis};
-
-/// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
-/// Activities with a tag or a session are looked for in all slots, since not every process takes them.
-const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, c._etag \
-     FROM c WHERE ";
-
-const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
-
-const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
-
-const INTENTS: &str =
-    "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
-
-const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
 
 /// How many rows are read at once.
 const PAGE: u32 = 100;
@@ -52,27 +39,8 @@ const MOST_SESSIONS_LEFT_OUT: usize = 100;
 /// left to other processes, until somebody waits again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Slots of other processes are looked at as well at least so often: one of them may be gone.
-const EVERYWHERE: Duration = Duration::from_secs(10);
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Row {
-    #[serde(rename = "type")]
-    kind: String,
-    id: String,
-    instance_id: String,
-    #[serde(default)]
-    enqueued_at: i64,
-    #[serde(default)]
-    seq: u64,
-    #[serde(default)]
-    visible_at: i64,
-    tag: Option<String>,
-    session_id: Option<String>,
-    #[serde(rename = "_etag")]
-    etag: Option<Etag>,
-}
+/// However much there is in its own slots, a process looks at those of others at least so often: one of them may be gone.
+const OTHERS_AT_LEAST: Duration = Duration::from_secs(10);
 
 /// How the feeder works.
 #[derive(Clone, Copy, Debug)]
@@ -91,6 +59,21 @@ struct Look {
     requests: usize,
 }
 
+/// How long something must have waited in the slots of other processes to be asked for, if it is at all: not before they
+/// have had their time to look twice. A process that is idle, having found nothing in its own slots, asks for it, since
+/// others may be busier; and one that begins asks at once.
+fn waits_of_others(
+    since_last: Option<Duration>,
+    is_idle: bool,
+    longest_pause: Duration,
+) -> Option<Duration> {
+    match since_last {
+        None => Some(Duration::ZERO),
+        Some(since) if is_idle || since >= OTHERS_AT_LEAST => Some(2 * longest_pause),
+        Some(_) => None,
+    }
+}
+
 /// Who waits, at the time of a look.
 #[derive(Clone, Debug, Default)]
 struct Demand {
@@ -105,7 +88,7 @@ impl Core {
     pub(crate) async fn feed(self: Arc<Self>, settings: FeederSettings) {
         let mut pace = Pace::new(settings.pace);
         let (mut last_look, mut pause) = (None, Duration::ZERO);
-        let mut last_everywhere: Option<Instant> = None;
+        let (mut last_others, mut has_found): (Option<Instant>, bool) = (None, true);
         let mut last_demand = Instant::now();
         loop {
             self.dispatch.fire_timers(self.store.now());
@@ -120,14 +103,16 @@ impl Core {
             }
             let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
             if due.is_some_and(|due| due <= now) {
-                let is_everywhere = last_everywhere.is_none_or(|last| now >= last + EVERYWHERE);
-                let look =
-                    metered(&self.store.telemetry, "feeder", self.look(settings, is_everywhere))
-                        .await;
-                if is_everywhere {
-                    last_everywhere = Some(now);
+                let since_others = last_others.map(|last| now - last);
+                let is_idle = !has_found && self.dispatch.is_waited_for();
+                let others = waits_of_others(since_others, is_idle, pace.longest());
+                let look = self.look(settings, others);
+                let look = metered(&self.store.telemetry, "feeder", look).await;
+                if others.is_some() {
+                    last_others = Some(now);
                 }
-                pause = pace.after(look.turns + look.items > 0, look.requests);
+                has_found = look.turns + look.items > 0;
+                pause = pace.after(has_found, look.requests);
                 pause = self.store.clock().jittered(pause);
                 last_look = Some(Instant::now());
                 continue;
@@ -148,9 +133,9 @@ impl Core {
     }
 
     /// Asks once, of all kinds together; if there is more than a page, of the kind that somebody still waits for.
-    async fn look(self: &Arc<Self>, settings: FeederSettings, is_everywhere: bool) -> Look {
+    async fn look(self: &Arc<Self>, settings: FeederSettings, others: Option<Duration>) -> Look {
         let demand = self.dispatch.demand();
-        let asked = self.slots_asked_for(is_everywhere).await;
+        let asked = self.question(others).await;
         let mut look = Look::default();
         let looked = async {
             let is_all = self.ask(settings, &asked, &demand, &mut look).await?;
@@ -169,23 +154,21 @@ impl Core {
         look
     }
 
-    /// What to ask for: what somebody here has waited for, in the slots of this process. Its leases are kept by it,
-    /// whether the slots matter to this look or not.
-    async fn slots_asked_for(&self, is_everywhere: bool) -> Asked {
+    /// What to ask for: what somebody here has waited for, in the slots of this process, and what has waited for so long
+    /// in those of others. The leases of the process are kept by it.
+    async fn question(&self, others: Option<Duration>) -> Question {
         let (seen, without_sessions) = self.dispatch.seen();
-        let mut asked = Asked { messages: None, activities: None, is_first: true };
+        let others_since = others.map(|waits| self.store.now().saturating_sub(millis(waits)));
+        let mut asked = Question { messages: None, activities: None, others_since, is_first: true };
         if seen.dispatchers {
-            let own: Slots = self.leases.process_slots().await.into_iter().collect();
-            asked.messages = Some(if is_everywhere { ALL_SLOTS } else { own });
+            asked.messages = Some(self.leases.process_slots().await.into_iter().collect());
         }
         if !seen.activities.is_empty() {
             // The slots are those of activities without a tag.
-            let is_untagged = seen.activities.is_untagged();
-            let own: Slots = match is_untagged {
+            let slots = match seen.activities.is_untagged() {
                 true => self.worker_leases.process_slots().await.into_iter().collect(),
                 false => Slots::default(),
             };
-            let slots = if is_everywhere && is_untagged { ALL_SLOTS } else { own };
             let filter = seen.activities;
             asked.activities = Some(AskedActivities { slots, filter, without_sessions });
         }
@@ -196,7 +179,7 @@ impl Core {
     async fn ask(
         self: &Arc<Self>,
         settings: FeederSettings,
-        asked: &Asked,
+        asked: &Question,
         demand: &Demand,
         look: &mut Look,
     ) -> Result<bool, Failure> {
@@ -218,7 +201,8 @@ impl Core {
             // A page may be short of its rows without being the last.
             let is_last = matches!(page.continuation(), Ok(None));
             let rows = page.into_items().into_iter().filter_map(|row| self.store.readable(row));
-            self.take_rows(rows.collect(), &mut seen, look).await?;
+            let rows = taken(rows.collect(), asked, demand);
+            self.take_rows(rows, &mut seen, look).await?;
             if asked.is_first || is_last || asked.is_met(look, demand) {
                 return Ok(is_last);
             }
@@ -286,91 +270,6 @@ impl Core {
             turns.remove(&instance);
         }
         Ok(())
-    }
-}
-
-/// What the container is asked for: kinds, and the slots of each.
-#[derive(Clone, Debug)]
-struct Asked {
-    messages: Option<Slots>,
-    activities: Option<AskedActivities>,
-    /// The first question of a look is about undelivered messages too, and is not followed page by page.
-    is_first: bool,
-}
-
-/// Which activities the container is asked for: no others are to be read through on the way to those.
-#[derive(Clone, Debug)]
-struct AskedActivities {
-    slots: Slots,
-    /// What workers of this process take.
-    filter: ActivityFilter,
-    /// Sessions that nobody who waits has.
-    without_sessions: Vec<Arc<str>>,
-}
-
-impl Asked {
-    /// Messages only, page by page.
-    fn turns_alone(&self) -> Self {
-        Self { messages: self.messages, activities: None, is_first: false }
-    }
-
-    /// Activities only, page by page: those that somebody waits for now.
-    fn items_alone(&self, waited_for: &ActivityFilter) -> Self {
-        let activities = self.activities.clone();
-        let activities = activities.map(|it| AskedActivities { filter: waited_for.clone(), ..it });
-        Self { messages: None, activities, is_first: false }
-    }
-
-    /// Whether as much was found as is waited for, of the kinds that were asked for.
-    fn is_met(&self, look: &Look, demand: &Demand) -> bool {
-        (self.messages.is_none() || look.turns >= demand.dispatchers)
-            && (self.activities.is_none() || look.items >= demand.workers)
-    }
-
-    fn query(&self) -> (String, Vec<(&'static str, Value)>) {
-        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
-        if let Some(slots) = self.messages {
-            let in_slots = if slots.is_all() { "" } else { IN_MESSAGE_SLOTS };
-            conditions.push(format!("{MESSAGES}{in_slots})"));
-            if self.is_first {
-                conditions.push(format!("{INTENTS}{in_slots})"));
-            }
-            parameters.push(("@messageSlots", json!(slots.to_vec())));
-        }
-        if let Some(AskedActivities { slots, filter, without_sessions }) = &self.activities {
-            let in_slots = if slots.is_all() { "" } else { IN_ACTIVITY_SLOTS };
-            let taken = filter.condition();
-            let left_out = if without_sessions.is_empty() { "" } else { NOT_IN_SESSIONS };
-            conditions.push(format!("{ACTIVITIES}{in_slots}{taken}{left_out})"));
-            parameters.push(("@activitySlots", json!(slots.to_vec())));
-            parameters.push(("@tags", json!(filter.tags())));
-            let names: Vec<&str> = without_sessions.iter().map(|name| &**name).collect();
-            parameters.push(("@sessions", json!(names)));
-        }
-        (format!("{WORK}({}){OLDEST_FIRST}", conditions.join(" OR ")), parameters)
-    }
-}
-
-const IN_MESSAGE_SLOTS: &str = " AND ARRAY_CONTAINS(@messageSlots, c.dispatchSlot)";
-
-const NOT_IN_SESSIONS: &str =
-    " AND (IS_NULL(c.sessionId) OR NOT ARRAY_CONTAINS(@sessions, c.sessionId))";
-
-const IN_ACTIVITY_SLOTS: &str = " AND (NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) \
-     OR ARRAY_CONTAINS(@activitySlots, c.dispatchSlot))";
-
-impl Row {
-    fn hint(self) -> ItemHint {
-        ItemHint {
-            instance: self.instance_id,
-            id: self.id,
-            enqueued_at: self.enqueued_at,
-            seq: self.seq,
-            tag: self.tag,
-            session: self.session_id,
-            etag: self.etag,
-            document: None,
-        }
     }
 }
 
@@ -491,24 +390,7 @@ impl Dispatch {
 
 #[cfg(test)]
 mod tests {
-    use duroxide::providers::TagFilter;
-
     use super::*;
-
-    #[test]
-    fn a_question_is_met_by_what_it_asked_for_alone() {
-        let filter = ActivityFilter::of(&TagFilter::Any, true);
-        let activities =
-            AskedActivities { slots: ALL_SLOTS, filter: filter.clone(), without_sessions: vec![] };
-        let both =
-            Asked { messages: Some(ALL_SLOTS), activities: Some(activities), is_first: false };
-        let (turns, items) = (both.turns_alone(), both.items_alone(&filter));
-        let demand = Demand { dispatchers: 2, workers: 2, activities: filter };
-        let look = Look { turns: 2, items: 0, requests: 1 };
-        assert!(turns.is_met(&look, &demand), "a backlog is not read on for activities");
-        assert!(!items.is_met(&look, &demand) && !both.is_met(&look, &demand));
-        assert!(both.is_met(&Look { items: 2, ..look }, &demand));
-    }
 
     #[test]
     fn nobody_is_asked_for_before_somebody_waits_and_not_in_haste_while_all_are_busy() {
@@ -535,5 +417,15 @@ mod tests {
         assert!(!dispatch.is_active() && !dispatch.seen().0.dispatchers);
         let _parked = dispatch.next_turn(None, 0).unwrap_err();
         assert!(dispatch.is_active() && dispatch.seen().0.dispatchers);
+    }
+
+    #[test]
+    fn slots_of_others_are_looked_at_by_those_who_begin_who_are_idle_and_from_time_to_time() {
+        let (longest, second) = (Duration::from_millis(1_250), Duration::from_secs(1));
+        let waits = Some(2 * longest);
+        assert_eq!(waits_of_others(None, false, longest), Some(Duration::ZERO));
+        assert_eq!(waits_of_others(Some(second), false, longest), None);
+        assert_eq!(waits_of_others(Some(second), true, longest), waits);
+        assert_eq!(waits_of_others(Some(10 * second), false, longest), waits);
     }
 }

@@ -1,0 +1,152 @@
+//! What the feeder asks the container for.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Demand, Look};
+use crate::activity_filter::ActivityFilter;
+use crate::leases::Slots;
+
+/// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
+/// Activities with a tag or a session are looked for in all slots, since not every process takes them.
+const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.dispatchSlot, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, \
+     c._etag FROM c WHERE ";
+
+const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+
+const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+
+const INTENTS: &str =
+    "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
+
+const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
+
+const NOT_IN_SESSIONS: &str =
+    " AND (IS_NULL(c.sessionId) OR NOT ARRAY_CONTAINS(@sessions, c.sessionId))";
+
+/// A question: kinds, and the slots of each.
+#[derive(Clone, Debug)]
+pub(super) struct Question {
+    /// The slots of this process.
+    pub(super) messages: Option<Slots>,
+    pub(super) activities: Option<AskedActivities>,
+    /// Of the slots of other processes, what has waited since this time; none, if they are not asked about.
+    pub(super) others_since: Option<i64>,
+    /// The first question of a look is about undelivered messages too, and is not followed page by page.
+    pub(super) is_first: bool,
+}
+
+/// Which activities the container is asked for: no others are to be read through on the way to those.
+#[derive(Clone, Debug)]
+pub(super) struct AskedActivities {
+    /// The slots of this process.
+    pub(super) slots: Slots,
+    /// What workers of this process take.
+    pub(super) filter: ActivityFilter,
+    /// Sessions that nobody who waits has.
+    pub(super) without_sessions: Vec<Arc<str>>,
+}
+
+impl Question {
+    /// Messages only, page by page.
+    pub(super) fn turns_alone(&self) -> Self {
+        Self { activities: None, is_first: false, ..self.clone() }
+    }
+
+    /// Activities only, page by page: those that somebody waits for now.
+    pub(super) fn items_alone(&self, waited_for: &ActivityFilter) -> Self {
+        let activities = self.activities.clone();
+        let activities = activities.map(|it| AskedActivities { filter: waited_for.clone(), ..it });
+        Self { messages: None, activities, is_first: false, ..*self }
+    }
+
+    /// Whether as much was found as is waited for, of the kinds that were asked for.
+    pub(super) fn is_met(&self, look: &Look, demand: &Demand) -> bool {
+        (self.messages.is_none() || look.turns >= demand.dispatchers)
+            && (self.activities.is_none() || look.items >= demand.workers)
+    }
+
+    pub(super) fn query(&self) -> (String, Vec<(&'static str, Value)>) {
+        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+        parameters.extend(self.others_since.map(|since| ("@since", json!(since))));
+        if let Some(slots) = self.messages {
+            let of = |waits_since| self.of_slots(slots, "@messageSlots", "", waits_since);
+            conditions.push(format!("{MESSAGES}{})", of("c.visibleAt")));
+            if self.is_first {
+                conditions.push(format!("{INTENTS}{})", of("c.createdAt")));
+            }
+            parameters.push(("@messageSlots", json!(slots.to_vec())));
+        }
+        if let Some(AskedActivities { slots, filter, without_sessions }) = &self.activities {
+            let of_all_slots = "NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) OR ";
+            let in_slots = self.of_slots(*slots, "@activitySlots", of_all_slots, "c.visibleAt");
+            let taken = filter.condition();
+            let left_out = if without_sessions.is_empty() { "" } else { NOT_IN_SESSIONS };
+            conditions.push(format!("{ACTIVITIES}{in_slots}{taken}{left_out})"));
+            parameters.push(("@activitySlots", json!(slots.to_vec())));
+            parameters.push(("@tags", json!(filter.tags())));
+            let names: Vec<&str> = without_sessions.iter().map(|name| &**name).collect();
+            parameters.push(("@sessions", json!(names)));
+        }
+        (format!("{WORK}({}){OLDEST_FIRST}", conditions.join(" OR ")), parameters)
+    }
+
+    /// The condition that something is for this process; nothing if it has all slots.
+    fn of_slots(
+        &self,
+        slots: Slots,
+        parameter: &str,
+        of_all_slots: &str,
+        waits_since: &str,
+    ) -> String {
+        if slots.is_all() {
+            return String::new();
+        }
+        let others = match self.others_since {
+            Some(_) => format!(" OR {waits_since} <= @since"),
+            None => String::new(),
+        };
+        format!(" AND ({of_all_slots}ARRAY_CONTAINS({parameter}, c.dispatchSlot){others})")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use duroxide::providers::TagFilter;
+
+    use super::*;
+    use crate::leases::ALL_SLOTS;
+
+    fn question(slots: Slots, others_since: Option<i64>) -> Question {
+        let filter = ActivityFilter::of(&TagFilter::Any, true);
+        let activities = AskedActivities { slots, filter, without_sessions: vec![] };
+        let (messages, activities) = (Some(slots), Some(activities));
+        Question { messages, activities, others_since, is_first: false }
+    }
+
+    #[test]
+    fn a_question_is_met_by_what_it_asked_for_alone() {
+        let both = question(ALL_SLOTS, None);
+        let filter = ActivityFilter::of(&TagFilter::Any, true);
+        let (turns, items) = (both.turns_alone(), both.items_alone(&filter));
+        let demand = Demand { dispatchers: 2, workers: 2, activities: filter };
+        let look = Look { turns: 2, items: 0, requests: 1 };
+        assert!(turns.is_met(&look, &demand), "a backlog is not read on for activities");
+        assert!(!items.is_met(&look, &demand) && !both.is_met(&look, &demand));
+        assert!(both.is_met(&Look { items: 2, ..look }, &demand));
+    }
+
+    #[test]
+    fn slots_are_named_unless_all_are_this_process_s_and_those_of_others_by_how_long_work_waits() {
+        let has = |question: Question, text: &str| question.query().0.contains(text);
+        let own: Slots = [1, 2].into_iter().collect();
+        assert!(!has(question(ALL_SLOTS, Some(7)), "Slots"));
+        assert!(has(question(own, None), "ARRAY_CONTAINS(@messageSlots, c.dispatchSlot))"));
+        let wide = "ARRAY_CONTAINS(@activitySlots, c.dispatchSlot) OR c.visibleAt <= @since)";
+        assert!(has(question(own, Some(7)), wide));
+        assert!(!has(question(own, None), "@since"));
+    }
+}
