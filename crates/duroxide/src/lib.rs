@@ -9,6 +9,7 @@ mod activity_filter;
 mod admin;
 mod cache;
 mod call;
+mod claiming;
 mod clock;
 mod config;
 mod core;

@@ -22,7 +22,9 @@ impl Core {
         loop {
             match self.dispatch.next_turn(asked.terms, self.store.now()) {
                 Ok(claim) => {
-                    if let Some(turn) = self.fetch_claimed(claim, asked).await? {
+                    let (core, asked) = (Arc::clone(self), asked.kept());
+                    let fetch = async move { core.fetch_claimed(claim, asked.asked()).await };
+                    if let Some(turn) = self.claim_to_the_end(give_back, Box::pin(fetch)).await? {
                         return Ok(Some(turn));
                     }
                 }
@@ -89,6 +91,11 @@ impl Core {
     pub(crate) async fn release_turn(&self, token: &str) {
         self.release_lock(self.abandon_turn(token, None, true)).await;
     }
+}
+
+/// Gives a turn back whose dispatcher is gone.
+pub(super) fn give_back(core: &Arc<Core>, turn: LockedTurn) {
+    core.spawn_release(turn.token);
 }
 
 /// A dispatcher that waits, until it is dropped: by its runtime, perhaps, just when a turn is handed to it.

@@ -11,6 +11,7 @@ use duroxide::{Event, EventKind};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::ahead::give_back;
 use super::terms::{Asked, LockedTurn, TurnTerms};
 use super::{
     FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, is_supported, plan,
@@ -167,7 +168,7 @@ impl Core {
     /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives
     /// slots back, so some may be nobody's.
     async fn look_for_turn_in_slots(
-        &self,
+        self: &Arc<Self>,
         asked: Asked<'_>,
     ) -> Result<Option<LockedTurn>, ProviderError> {
         if self.is_short_poll {
@@ -183,7 +184,7 @@ impl Core {
     }
 
     async fn look_for_turn(
-        &self,
+        self: &Arc<Self>,
         asked: Asked<'_>,
         slots: Slots,
     ) -> Result<Option<LockedTurn>, ProviderError> {
@@ -209,10 +210,14 @@ impl Core {
                     .map_err(|failure| failure.tell(OPERATION, "candidates"))?;
             }
             while let Some(instance) = candidates.pop() {
-                match self.fetch_from(&instance, asked).await {
-                    Ok(Some(turn)) => return Ok(Some(turn)),
-                    Ok(None) => blocked += 1,
-                    Err(failure) => return Err(failure.tell(OPERATION, &instance)),
+                let (core, kept) = (Arc::clone(self), asked.kept());
+                let fetch = async move {
+                    let fetched = core.fetch_from(&instance, kept.asked()).await;
+                    fetched.map_err(|failure| failure.tell(OPERATION, &instance))
+                };
+                match self.claim_to_the_end(give_back, Box::pin(fetch)).await? {
+                    Some(turn) => return Ok(Some(turn)),
+                    None => blocked += 1,
                 }
                 if blocked == BLOCKED_IN_A_ROW && !is_crowded {
                     is_crowded = true;

@@ -17,6 +17,35 @@ pub(crate) struct Asked<'a> {
     pub(crate) terms: Option<&'a TurnTerms>,
 }
 
+/// The same, to be kept.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptAsked {
+    lock_timeout: Duration,
+    filter: SharedFilter,
+    terms: Option<TurnTerms>,
+}
+
+impl Asked<'_> {
+    pub(crate) fn kept(self) -> KeptAsked {
+        let shared = self.terms.map(|terms| Arc::clone(&terms.filter));
+        KeptAsked {
+            lock_timeout: self.lock_timeout,
+            filter: shared.unwrap_or_else(|| Arc::new(self.filter.cloned())),
+            terms: self.terms.cloned(),
+        }
+    }
+}
+
+impl KeptAsked {
+    pub(crate) fn asked(&self) -> Asked<'_> {
+        Asked {
+            lock_timeout: self.lock_timeout,
+            filter: self.filter.as_ref().as_ref(),
+            terms: self.terms.as_ref(),
+        }
+    }
+}
+
 /// What a dispatcher asks for each time.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnTerms {

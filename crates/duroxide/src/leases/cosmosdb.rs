@@ -173,7 +173,8 @@ impl Process {
     /// Gives the lease up. Best effort: it ends by itself.
     async fn leave(&self) {
         let state = std::mem::take(&mut *self.state());
-        if !state.is_member {
+        // Whether the answer to its heartbeat came or not: the process may stop before.
+        if state.last_beat.is_none() {
             return;
         }
         let patch = Patch::new().remove(format!("/members/{}", self.member));

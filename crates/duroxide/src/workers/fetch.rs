@@ -68,7 +68,11 @@ impl Core {
             let wanted = Wanted { tags, owner };
             match self.dispatch.next_item(wanted, lock_timeout) {
                 Ok(hint) => {
-                    if let Some(item) = self.claim_hinted(hint, lock_timeout, session).await? {
+                    let (core, session) = (Arc::clone(self), session.cloned());
+                    let claim = async move {
+                        core.claim_hinted(hint, lock_timeout, session.as_ref()).await
+                    };
+                    if let Some(item) = self.claim_to_the_end(give_back, Box::pin(claim)).await? {
                         return Ok(Some(item));
                     }
                 }
@@ -89,7 +93,7 @@ impl Core {
 
     /// Looks once: with short polls in the slots of the worker first, then everywhere.
     async fn look_for_item_in_slots(
-        &self,
+        self: &Arc<Self>,
         lock_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
@@ -107,7 +111,7 @@ impl Core {
     }
 
     async fn look_for_item(
-        &self,
+        self: &Arc<Self>,
         lock_timeout: Duration,
         session: Option<&SessionFetchConfig>,
         tags: &TagFilter,
@@ -140,13 +144,20 @@ impl Core {
                     taken_sessions.insert(id.clone());
                     continue;
                 }
-                if let Some(claimed) = self.claim_item(item, lock_timeout).await? {
+                let core = Arc::clone(self);
+                let claim = async move { core.claim_item(item, lock_timeout).await };
+                if let Some(claimed) = self.claim_to_the_end(give_back, Box::pin(claim)).await? {
                     return Ok(Some(claimed));
                 }
             }
         }
         Ok(None)
     }
+}
+
+/// Gives an activity back whose worker is gone.
+fn give_back(core: &Arc<Core>, claimed: Claimed) {
+    core.give_back(Box::new(claimed));
 }
 
 /// A worker that waits, until it is dropped: by its runtime, perhaps, just when an activity is handed to it.

@@ -22,6 +22,7 @@ mod several;
 mod sizes;
 #[cfg(feature = "otel")]
 mod telemetry;
+mod stopping;
 mod transactions;
 mod turns;
 mod weaknesses;
