@@ -5,6 +5,7 @@ mod own;
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, SessionFetchConfig};
+use futures_util::future::join_all;
 use serde_json::json;
 
 pub(crate) use own::OwnSessions;
@@ -29,6 +30,9 @@ const EXPIRED: &str = "SELECT * FROM c WHERE c.type = 'session' AND c.lockedUnti
 /// Activities of a session.
 const WAITING: &str =
     "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'worker_queue' AND c.sessionId = @session";
+
+/// How many sessions are seen to at once: one after the other, some hundred would take longer than their locks last.
+const AT_ONCE: usize = 32;
 
 /// What came of claiming a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -178,60 +182,81 @@ impl Core {
             return Ok(0);
         }
         let tell = |failure: Failure| failure.tell(RENEW, "sessions");
-        let now = self.store.now();
-        let since = now.saturating_sub(millis(idle_timeout));
-        let owned = self.owned_sessions(owners, now, since).await.map_err(tell)?;
-        let mut renewed = 0;
-        for mut session in owned {
-            session.locked_until = now.saturating_add(millis(extend_for));
-            let write = Write::replace(&session.id, &session, session.etag.clone());
-            let name = session.session_id.clone();
-            match self.write_session(session, write).await {
-                Ok(written) => {
-                    renewed += 1;
-                    self.sessions.update(&written);
-                    let SessionDocument { owner_id, locked_until, .. } = &written;
-                    self.dispatch.session_held(&name, owner_id, *locked_until);
+        let since = self.store.now().saturating_sub(millis(idle_timeout));
+        let terms = Renewal { owners, extend_for, since };
+        let owned = self.owned_sessions(terms).await.map_err(tell)?;
+        let (mut renewed, mut failed) = (0, None);
+        for some in owned.chunks(AT_ONCE) {
+            let some = some.iter().map(|session| self.renew_session(session, terms));
+            for result in join_all(some).await {
+                match result {
+                    Ok(is_renewed) => renewed += usize::from(is_renewed),
+                    // The others are not to end with it.
+                    Err(failure) => failed = Some(failure),
                 }
-                Err(failure) => match failure.cause {
-                    Cause::Transient | Cause::Refused => return Err(tell(failure)),
-                    // Used, claimed or ended meanwhile.
-                    _ => tracing::debug!(session = name, "a session has changed"),
-                },
             }
         }
-        Ok(renewed)
+        failed.map_or(Ok(renewed), |failure| Err(tell(failure)))
+    }
+
+    /// Extends the claim on a session, as it was seen last or as it is, if it is still the worker's and in use. Says
+    /// whether it was extended.
+    async fn renew_session(
+        &self,
+        seen: &SessionDocument,
+        terms: Renewal<'_>,
+    ) -> Result<bool, Failure> {
+        let is_known = seen.etag.is_some() && terms.is_in_use(seen, self.store.now());
+        if is_known && self.extend_session(seen.clone(), terms).await? {
+            return Ok(true);
+        }
+        let there = self.read_session(&seen.session_id).await?;
+        let now = self.store.now();
+        match there.filter(|there| terms.is_owned(there, now)) {
+            Some(there) if terms.is_in_use(&there, now) => self.extend_session(there, terms).await,
+            // It idles out, unless it is used before.
+            Some(_) => Ok(false),
+            None => {
+                self.sessions.lost(&seen.session_id);
+                Ok(false)
+            }
+        }
+    }
+
+    /// Extends the claim on a session; false if it was used, claimed or ended meanwhile.
+    async fn extend_session(
+        &self,
+        mut session: SessionDocument,
+        terms: Renewal<'_>,
+    ) -> Result<bool, Failure> {
+        session.locked_until = self.store.now().saturating_add(millis(terms.extend_for));
+        let write = Write::replace(&session.id, &session, session.etag.clone());
+        match self.write_session(session, write).await {
+            Ok(written) => {
+                self.sessions.update(&written);
+                let SessionDocument { session_id, owner_id, locked_until, .. } = &written;
+                self.dispatch.session_held(session_id, owner_id, *locked_until);
+                Ok(true)
+            }
+            Err(failure) => match failure.cause {
+                Cause::Transient | Cause::Refused => Err(failure),
+                _ => Ok(false),
+            },
+        }
     }
 
     /// The sessions of workers that are held and were used lately. The container is asked once for those of an
     /// earlier process of the same workers; from then on this process knows which it has claimed.
-    async fn owned_sessions(
-        &self,
-        owners: &[&str],
-        now: i64,
-        since: i64,
-    ) -> Result<Vec<SessionDocument>, Failure> {
-        let Some(known) = self.sessions.of(owners) else {
-            let parameters =
-                [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
-            let owned: Vec<SessionDocument> =
-                self.store.documents(Scope::Everything, OWNED, &parameters).await?;
-            self.sessions.found(owners, &owned);
-            return Ok(owned);
-        };
-        let mut owned = Vec::new();
-        for session in known {
-            let there = self.read_session(&session).await?;
-            let ours = |it: &SessionDocument| {
-                owners.contains(&it.owner_id.as_str()) && it.locked_until > now
-            };
-            match there.filter(ours) {
-                Some(there) if there.last_activity > since => owned.push(there),
-                // It idles out, unless it is used before.
-                Some(_) => {}
-                None => self.sessions.lost(&session),
-            }
+    async fn owned_sessions(&self, terms: Renewal<'_>) -> Result<Vec<SessionDocument>, Failure> {
+        if let Some(known) = self.sessions.of(terms.owners) {
+            return Ok(known);
         }
+        let (owners, now, since) = (terms.owners, self.store.now(), terms.since);
+        let parameters =
+            [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
+        let owned: Vec<SessionDocument> =
+            self.store.documents(Scope::Everything, OWNED, &parameters).await?;
+        self.sessions.found(owners, &owned);
         Ok(owned)
     }
 
@@ -242,22 +267,51 @@ impl Core {
         let expired: Vec<SessionDocument> =
             self.store.documents(Scope::Everything, EXPIRED, &parameters).await.map_err(tell)?;
         let mut removed = 0;
-        for session in expired {
-            let parameters = [("@session", json!(session.session_id))];
-            let waiting: Vec<u64> =
-                self.store.values(Scope::Everything, WAITING, &parameters).await.map_err(tell)?;
-            if waiting.first().is_some_and(|count| *count > 0) {
-                continue;
-            }
-            let write = Write::delete(&session.id, session.etag.clone());
-            match self.store.write_once(&session.instance_id, &[write]).await {
-                Ok(_) => removed += 1,
-                Err(failure) => match failure.cause {
-                    Cause::Transient | Cause::Refused => return Err(tell(failure)),
-                    _ => tracing::debug!(session = session.session_id, "a session has changed"),
-                },
+        for some in expired.chunks(AT_ONCE) {
+            let some = some.iter().map(|session| self.remove_session(session));
+            for result in join_all(some).await {
+                removed += usize::from(result.map_err(tell)?);
             }
         }
         Ok(removed)
+    }
+
+    /// Removes a session that nobody holds, if nothing waits for it. Says whether it was removed.
+    async fn remove_session(&self, session: &SessionDocument) -> Result<bool, Failure> {
+        let parameters = [("@session", json!(session.session_id))];
+        let waiting: Vec<u64> = self.store.values(Scope::Everything, WAITING, &parameters).await?;
+        if waiting.first().is_some_and(|count| *count > 0) {
+            return Ok(false);
+        }
+        let write = Write::delete(&session.id, session.etag.clone());
+        match self.store.write_once(&session.instance_id, &[write]).await {
+            Ok(_) => Ok(true),
+            Err(failure) => match failure.cause {
+                Cause::Transient | Cause::Refused => Err(failure),
+                _ => {
+                    tracing::debug!(session = session.session_id, "a session has changed");
+                    Ok(false)
+                }
+            },
+        }
+    }
+}
+
+/// What a renewal is about.
+#[derive(Clone, Copy, Debug)]
+struct Renewal<'a> {
+    owners: &'a [&'a str],
+    extend_for: Duration,
+    /// What was not used since then is not extended.
+    since: i64,
+}
+
+impl Renewal<'_> {
+    fn is_owned(self, session: &SessionDocument, now: i64) -> bool {
+        self.owners.contains(&session.owner_id.as_str()) && session.locked_until > now
+    }
+
+    fn is_in_use(self, session: &SessionDocument, now: i64) -> bool {
+        self.is_owned(session, now) && session.last_activity > self.since
     }
 }

@@ -57,11 +57,11 @@ impl OwnSessions {
     }
 
     /// The sessions of workers; none if the container has to be asked.
-    pub(super) fn of(&self, owners: &[&str]) -> Option<Vec<String>> {
+    pub(super) fn of(&self, owners: &[&str]) -> Option<Vec<SessionDocument>> {
         let owned = self.owned();
         let is_known = !owned.has_more && owners.iter().all(|it| owned.owners.contains(*it));
         let of_owners = owned.sessions.values().filter(|it| owners.contains(&it.owner_id.as_str()));
-        is_known.then(|| of_owners.map(|it| it.session_id.clone()).collect())
+        is_known.then(|| of_owners.cloned().collect())
     }
 
     /// Notes the sessions that workers have, of which the container was asked.

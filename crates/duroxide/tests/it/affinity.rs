@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use duroxide::providers::{Provider, SessionFetchConfig, TagFilter, WorkItem};
 use sidereal_duroxide::CosmosDBProvider;
+use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
 use crate::turns::{Done, LOCK, activity, begin, completed};
@@ -172,4 +173,33 @@ async fn workers_of_one_name_take_activities_of_their_session_at_the_same_time()
         assert!(worker.await.unwrap());
     }
     assert!(start.elapsed() < Duration::from_millis(100), "{:?}", start.elapsed());
+}
+
+/// Each session was read and then written, one after the other: at some hundred sessions that took longer than their lock,
+/// and the last ones were lost to other workers although they were in use.
+#[tokio::test(start_paused = true)]
+async fn many_sessions_are_extended_before_their_locks_end() {
+    const SESSIONS: u64 = 500;
+    let world = World::new();
+    let provider = world.settled().await;
+    let session = owner("one");
+    for id in 0..SESSIONS {
+        let item = activity("i", 2 + id, Some(&format!("s{id}")));
+        provider.enqueue_for_worker(item).await.unwrap();
+        let (_, token) = fetched(&provider, Some(&session), Duration::from_secs(5)).await.unwrap();
+        provider.ack_work_item(&token, None).await.unwrap();
+    }
+    let idle = Duration::from_secs(300);
+    for round in 0..2 {
+        let latency = Duration::from_millis(50);
+        world.account.network().set_faults(NetworkFaults { latency, ..NetworkFaults::NONE });
+        let began = Instant::now();
+        let renewed = provider.renew_session_lock(&["one"], SESSION_LOCK, idle).await.unwrap();
+        let took = began.elapsed();
+        world.account.network().set_faults(NetworkFaults::NONE);
+        println!("round {round}: {renewed} sessions extended within {took:?}");
+        assert_eq!(renewed, SESSIONS as usize);
+        assert!(took < SESSION_LOCK / 6, "round {round}: {took:?}");
+        tokio::time::sleep(SESSION_LOCK - took - SESSION_LOCK / 6).await;
+    }
 }
