@@ -259,7 +259,7 @@ impl Core {
                     return Err(ProviderError::permanent(ACK, sentence));
                 }
                 Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
-                    return Err(lost(ACK, &partition));
+                    return Err(self.lost(ACK, &partition));
                 }
                 Cause::Refused => return Err(failure.tell(ACK, &partition)),
             }
@@ -275,7 +275,7 @@ impl Core {
         is_commit: bool,
     ) -> Result<bool, ProviderError> {
         let there = match self.read_instance(&wanted.instance_id).await {
-            Ok(there) => there.ok_or_else(|| lost(ACK, &wanted.instance_id))?,
+            Ok(there) => there.ok_or_else(|| self.lost(ACK, &wanted.instance_id))?,
             Err(failure) => {
                 held.is_dead = true;
                 return Err(failure.tell(ACK, &wanted.instance_id));
@@ -295,7 +295,7 @@ impl Core {
         }
         match there.etag == wanted.etag && there.is_locked(self.store.now()) {
             true => Ok(false),
-            false => Err(lost(ACK, &wanted.instance_id)),
+            false => Err(self.lost(ACK, &wanted.instance_id)),
         }
     }
 
@@ -304,7 +304,7 @@ impl Core {
         let until = self.store.now().saturating_add(millis(held.lock_timeout));
         match self.extend(token, held, until).await {
             Err(failure) if failure.cause == Cause::Transient => Ok(()),
-            Err(_) => Err(lost(ACK, &held.instance.instance_id)),
+            Err(_) => Err(self.lost(ACK, &held.instance.instance_id)),
             Ok(()) => Ok(()),
         }
     }
@@ -413,7 +413,7 @@ impl Core {
             }
             Err(failure) => match failure.cause {
                 Cause::Transient => return Err(failure.tell(ABANDON, &instance.instance_id)),
-                _ => return Err(lost(ABANDON, &instance.instance_id)),
+                _ => return Err(self.lost(ABANDON, &instance.instance_id)),
             },
         }
         Ok(())
@@ -432,7 +432,7 @@ impl Core {
         let instance = held.instance.instance_id.clone();
         self.extend(token, &mut held, until).await.map_err(|failure| match failure.cause {
             Cause::Transient | Cause::Ambiguous => failure.tell(RENEW, &instance),
-            _ => lost(RENEW, &instance),
+            _ => self.lost(RENEW, &instance),
         })
     }
 
@@ -510,14 +510,15 @@ impl Core {
         }
         if !instance.is_held_by(token) || !instance.is_locked(self.store.now()) {
             self.turns.remove(token);
-            self.dispatch.turn_released(&instance.instance_id, self.store.now());
-            return Err(lost(operation, &instance.instance_id));
+            return Err(self.lost(operation, &instance.instance_id));
         }
         Ok(())
     }
-}
 
-/// The lock is gone: expired, taken over, or removed with its instance.
-fn lost(operation: &str, instance: &str) -> ProviderError {
-    ProviderError::permanent(operation, format!("{instance}: Lock token invalid or expired"))
+    /// The lock is gone: expired, taken over, or removed with its instance. No dispatcher of this process has the instance
+    /// then, whenever the lock would have ended.
+    fn lost(&self, operation: &str, instance: &str) -> ProviderError {
+        self.dispatch.turn_released(instance, self.store.now());
+        ProviderError::permanent(operation, format!("{instance}: Lock token invalid or expired"))
+    }
 }

@@ -139,6 +139,8 @@ impl Core {
         self.remove_all(id, writes).await?;
         self.remove_all(id, vec![Write::delete(&instance.id, None)]).await?;
         self.replays.forget(id);
+        // Nor does a dispatcher of this process have it any more: its lock went with it.
+        self.dispatch.turn_released(id, self.store.now());
         Ok(swept)
     }
 

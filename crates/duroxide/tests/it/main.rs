@@ -7,6 +7,7 @@ mod affinity;
 mod claiming_ahead;
 mod costs;
 mod crashes;
+mod deleting;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
