@@ -188,9 +188,7 @@ impl Core {
         }
         let parameters =
             [("@ids", json!(filter.instance_ids)), ("@before", json!(filter.completed_before))];
-        let mut found = self.list_instances(operation, &condition, &parameters).await?;
         let limit = filter.limit.map_or(DEFAULT_LIMIT, |limit| limit as usize);
-        found.truncate(limit);
-        Ok(found)
+        self.list_first(operation, limit, &condition, &parameters).await
     }
 }

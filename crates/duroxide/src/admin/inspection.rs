@@ -36,8 +36,30 @@ impl Core {
         condition: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<String>, ProviderError> {
+        self.list(operation, "", condition, parameters).await
+    }
+
+    /// The same, at most so many, those first that were created first.
+    pub(super) async fn list_first(
+        &self,
+        operation: &str,
+        limit: usize,
+        condition: &str,
+        parameters: &[(&str, Value)],
+    ) -> Result<Vec<String>, ProviderError> {
+        let parameters = [parameters, &[("@limit", json!(limit))]].concat();
+        self.list(operation, "TOP @limit ", condition, &parameters).await
+    }
+
+    async fn list(
+        &self,
+        operation: &str,
+        top: &str,
+        condition: &str,
+        parameters: &[(&str, Value)],
+    ) -> Result<Vec<String>, ProviderError> {
         let text = format!(
-            "SELECT VALUE c.instanceId FROM c WHERE {VISIBLE}{condition} ORDER BY c.createdAt"
+            "SELECT {top}VALUE c.instanceId FROM c WHERE {VISIBLE}{condition} ORDER BY c.createdAt"
         );
         let found = self.store.values(Scope::Everything, &text, parameters).await;
         found.map_err(|failure| failure.tell(operation, "instances"))

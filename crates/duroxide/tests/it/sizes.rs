@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use duroxide::providers::{
-    DispatcherCapabilityFilter, Provider, ProviderAdmin, ScheduledActivityIdentifier, SemverRange,
-    WorkItem,
+    DispatcherCapabilityFilter, InstanceFilter, Provider, ProviderAdmin, PruneOptions,
+    ScheduledActivityIdentifier, SemverRange, WorkItem,
 };
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, OrchestrationRegistry};
@@ -78,6 +78,20 @@ async fn a_thousand_instances_of_another_version_do_not_hide_the_one_that_is_rea
     assert!(requests <= BEHIND_A_CROWD, "{requests}");
     // Whoever can replay them finds them.
     assert!(fetch(&provider).await.is_some());
+}
+
+/// All instances were listed before the first few were taken.
+#[tokio::test(start_paused = true)]
+async fn pruning_one_of_a_thousand_instances_does_not_list_the_others() {
+    let world = World::new();
+    let provider = world.settled().await;
+    begin(&provider, "crowd", Done::first("crowd")).await;
+    multiply(&world, "crowd").await;
+    let filter = InstanceFilter { limit: Some(1), ..InstanceFilter::default() };
+    let pruning = provider.prune_executions_bulk(filter, PruneOptions::default());
+    let (pruned, requests) = world.requests(pruning).await;
+    assert_eq!(pruned.unwrap().instances_processed, 1);
+    assert!(requests <= 5, "{requests}");
 }
 
 /// Everything that an instance leaves behind is of its first life: tombstones of messages, of activities that were
