@@ -11,6 +11,7 @@ mod deleting;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod feeding;
 mod locking_ahead;
 mod loops;
 mod names;
@@ -21,9 +22,9 @@ mod samples;
 mod scenarios;
 mod several;
 mod sizes;
+mod stopping;
 #[cfg(feature = "otel")]
 mod telemetry;
-mod stopping;
 mod transactions;
 mod turns;
 mod weaknesses;

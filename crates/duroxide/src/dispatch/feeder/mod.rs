@@ -107,7 +107,8 @@ impl Core {
                 let is_idle = !has_found && self.dispatch.is_waited_for();
                 let others = waits_of_others(since_others, is_idle, pace.longest());
                 let look = self.look(settings, others);
-                let look = metered(&self.store.telemetry, "feeder", look).await;
+                let look = metered(&self.store.telemetry, "feeder", look);
+                let look = self.beside_timers(look).await;
                 if others.is_some() {
                     last_others = Some(now);
                 }
@@ -117,11 +118,7 @@ impl Core {
                 last_look = Some(Instant::now());
                 continue;
             }
-            let timer = self.dispatch.next_timer().map(|at| {
-                let wait = at.saturating_sub(self.store.now()).max(0).unsigned_abs();
-                now + Duration::from_millis(wait)
-            });
-            let Some(next) = due.into_iter().chain(timer).min() else {
+            let Some(next) = due.into_iter().chain(self.next_timer()).min() else {
                 self.dispatch.feeder.notified().await;
                 continue;
             };
@@ -129,6 +126,33 @@ impl Core {
                 () = self.dispatch.feeder.notified() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
+        }
+    }
+
+    /// When the next timer is due.
+    fn next_timer(&self) -> Option<Instant> {
+        let at = self.dispatch.next_timer()?;
+        let wait = at.saturating_sub(self.store.now()).max(0).unsigned_abs();
+        Some(Instant::now() + Duration::from_millis(wait))
+    }
+
+    /// Looks for work, which may take long where the account is throttled or far away, and lets timers fire meanwhile.
+    async fn beside_timers<T>(&self, look: impl Future<Output = T>) -> T {
+        let mut look = std::pin::pin!(look);
+        loop {
+            let timer = async {
+                match self.next_timer() {
+                    Some(at) => tokio::time::sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                looked = &mut look => return looked,
+                // Perhaps a timer is nearer. Whatever else it was is seen after the look.
+                () = self.dispatch.feeder.notified() => {}
+                () = timer => {}
+            }
+            self.dispatch.fire_timers(self.store.now());
         }
     }
 
