@@ -1,19 +1,83 @@
-//! What the container is asked for, and what that must not depend on: a question that takes long delays no timer.
+//! What the container is asked for, and what that must not depend on: a backlog of one instance hides no other, and a
+//! question that takes long delays no timer.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::Provider;
+use duroxide::providers::{Provider, TagFilter};
+use serde_json::Value;
+use sidereal::prelude::*;
+use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
-use crate::turns::{Done, LOCK, begin, fetch, raised};
+use crate::turns::{Done, LOCK, begin, enqueue, fetch, raised, start};
 use crate::world::World;
 
 const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(1_250);
 
 /// How long a process waits beside something.
 const BESIDE: Duration = Duration::from_secs(30);
+
+/// How many requests a dispatcher and a worker take that wait and are given nothing.
+async fn requests_of_waiting(world: &World, provider: &CosmosDBProvider) -> usize {
+    let waiting = async {
+        let turn = provider.fetch_orchestration_item(LOCK, BESIDE, None);
+        let item = provider.fetch_work_item(LOCK, BESIDE, None, &TagFilter::DefaultOnly);
+        tokio::join!(turn, item)
+    };
+    let ((turn, item), requests) = world.requests(waiting).await;
+    assert!(turn.unwrap().is_none() && item.unwrap().is_none());
+    requests
+}
+
+/// More messages of an instance, copies of one that waits.
+async fn multiply(world: &World, instance: &str, times: usize) {
+    let container = world.container();
+    let waiting = "SELECT * FROM c WHERE c.type = 'orch_queue' AND IS_NULL(c.lockToken)";
+    let query = container.query(waiting).with_partition_key(instance);
+    let documents: Vec<Value> = query.items().collect().await.unwrap();
+    let copy = |number: usize| {
+        let mut copy = documents[0].clone();
+        copy["id"] = Value::from(format!("copy-{number}"));
+        copy
+    };
+    for first in (0..times).step_by(100) {
+        let copies = (first..first + 100).map(copy);
+        let batch = copies.fold(TransactionalBatch::new(instance), TransactionalBatch::create_item);
+        container.execute_batch(batch, None).await.unwrap();
+    }
+}
+
+/// How many requests a process takes that waits beside a backlog of an instance that another has locked.
+async fn requests_beside_a_backlog(messages: usize) -> usize {
+    const LONG_LOCK: Duration = Duration::from_secs(600);
+    let world = World::new();
+    let busy = world.settled().await;
+    enqueue(&busy, start("i")).await;
+    let locked = busy.fetch_orchestration_item(LONG_LOCK, Duration::ZERO, None).await.unwrap();
+    assert!(locked.is_some());
+    enqueue(&busy, raised("i", "1")).await;
+    multiply(&world, "i", messages).await;
+    let provider = world.settled().await;
+    let requests = requests_of_waiting(&world, &provider).await;
+    println!("{BESIDE:?} beside a backlog of {messages} messages: {requests} requests");
+
+    enqueue(&world.provider().await, start("j")).await;
+    let began = Instant::now();
+    let found = provider.fetch_orchestration_item(LOCK, BESIDE, None).await.unwrap();
+    assert_eq!(found.unwrap().0.instance, "j", "not hidden by the backlog");
+    assert!(began.elapsed() <= 3 * LONGEST_FEED_INTERVAL, "{:?}", began.elapsed());
+    requests
+}
+
+/// Every look read the whole backlog: at a hundred messages a page, a hundred thousand took a thousand requests.
+#[tokio::test(start_paused = true)]
+async fn the_backlog_of_an_instance_that_is_locked_is_not_read_through() {
+    let (small, large) =
+        (requests_beside_a_backlog(200).await, requests_beside_a_backlog(2_000).await);
+    assert!(large <= small + 5, "{small}, {large}");
+}
 
 /// While the container is asked for work, which may take long where it is throttled or far away, timers of this process
 /// were not looked at.

@@ -3,7 +3,7 @@
 mod question;
 mod rows;
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -57,6 +57,8 @@ struct Look {
     turns: usize,
     items: usize,
     requests: usize,
+    /// Those that have messages: more messages of theirs are nothing new.
+    instances: BTreeSet<String>,
 }
 
 /// How long something must have waited in the slots of other processes to be asked for, if it is at all: not before they
@@ -163,8 +165,10 @@ impl Core {
         let mut look = Look::default();
         let looked = async {
             let is_all = self.ask(settings, &asked, &demand, &mut look).await?;
-            if !is_all && look.turns < demand.dispatchers {
-                self.ask(settings, &asked.turns_alone(), &demand, &mut look).await?;
+            let mut is_left = !is_all;
+            while is_left && look.turns < demand.dispatchers {
+                let turns = asked.turns_alone(&look.instances);
+                is_left = !self.ask(settings, &turns, &demand, &mut look).await?;
             }
             if !is_all && look.items < demand.workers {
                 let items = asked.items_alone(&demand.activities);
@@ -183,7 +187,7 @@ impl Core {
     async fn question(&self, others: Option<Duration>) -> Question {
         let (seen, without_sessions) = self.dispatch.seen();
         let others_since = others.map(|waits| self.store.now().saturating_sub(millis(waits)));
-        let mut asked = Question { messages: None, activities: None, others_since, is_first: true };
+        let mut asked = Question::first(others_since);
         if seen.dispatchers {
             asked.messages = Some(self.leases.process_slots().await.into_iter().collect());
         }
@@ -227,7 +231,7 @@ impl Core {
             let rows = page.into_items().into_iter().filter_map(|row| self.store.readable(row));
             let rows = taken(rows.collect(), asked, demand);
             self.take_rows(rows, &mut seen, look).await?;
-            if asked.is_first || is_last || asked.is_met(look, demand) {
+            if asked.is_first || is_last || asked.is_met(look, demand) || asked.is_outdated(look) {
                 return Ok(is_last);
             }
         }
@@ -252,10 +256,12 @@ impl Core {
                 kinds::MESSAGE if row.visible_at > now => {
                     self.dispatch.message_due(&row.instance_id, row.visible_at);
                 }
-                // One that this process wrote, of an instance that is ready: nothing new.
-                kinds::MESSAGE if self.dispatch.knows(&row.instance_id, &row.id) => {}
                 kinds::MESSAGE => {
-                    turns.entry(row.instance_id).or_insert(row.enqueued_at);
+                    look.instances.insert(row.instance_id.clone());
+                    // One that this process wrote, of an instance that is ready, is nothing new.
+                    if !self.dispatch.knows(&row.instance_id, &row.id) {
+                        turns.entry(row.instance_id).or_insert(row.enqueued_at);
+                    }
                 }
                 kinds::WORKER_ITEM => {
                     let visible_at = row.visible_at;

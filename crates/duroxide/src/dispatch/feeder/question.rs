@@ -1,5 +1,6 @@
 //! What the feeder asks the container for.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
@@ -27,6 +28,11 @@ const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
 const NOT_IN_SESSIONS: &str =
     " AND (IS_NULL(c.sessionId) OR NOT ARRAY_CONTAINS(@sessions, c.sessionId))";
 
+/// Messages of so many instances that a look has seen are not asked for again: a query has a most of bytes.
+const MOST_INSTANCES_LEFT_OUT: usize = 200;
+
+const NOT_OF_INSTANCES: &str = " AND NOT ARRAY_CONTAINS(@instances, c.instanceId)";
+
 /// A question: kinds, and the slots of each.
 #[derive(Clone, Debug)]
 pub(super) struct Question {
@@ -35,6 +41,8 @@ pub(super) struct Question {
     pub(super) activities: Option<AskedActivities>,
     /// Of the slots of other processes, what has waited since this time; none, if they are not asked about.
     pub(super) others_since: Option<i64>,
+    /// Instances whose messages were seen by this look.
+    pub(super) without_instances: Vec<String>,
     /// The first question of a look is about undelivered messages too, and is not followed page by page.
     pub(super) is_first: bool,
 }
@@ -51,16 +59,31 @@ pub(super) struct AskedActivities {
 }
 
 impl Question {
-    /// Messages only, page by page.
-    pub(super) fn turns_alone(&self) -> Self {
-        Self { activities: None, is_first: false, ..self.clone() }
+    /// The first of a look, about nothing yet.
+    pub(super) fn first(others_since: Option<i64>) -> Self {
+        let (messages, activities, without_instances) = (None, None, Vec::new());
+        Self { messages, activities, others_since, without_instances, is_first: true }
+    }
+
+    /// Messages only, page by page: those of instances that were not seen yet.
+    pub(super) fn turns_alone(&self, seen: &BTreeSet<String>) -> Self {
+        let without_instances = seen.iter().take(MOST_INSTANCES_LEFT_OUT).cloned().collect();
+        Self { activities: None, without_instances, is_first: false, ..self.clone() }
     }
 
     /// Activities only, page by page: those that somebody waits for now.
     pub(super) fn items_alone(&self, waited_for: &ActivityFilter) -> Self {
         let activities = self.activities.clone();
         let activities = activities.map(|it| AskedActivities { filter: waited_for.clone(), ..it });
-        Self { messages: None, activities, is_first: false, ..*self }
+        let without_instances = Vec::new();
+        Self { messages: None, activities, without_instances, is_first: false, ..*self }
+    }
+
+    /// Whether a question is better asked anew, without the instances that were seen since: the backlog of one may be
+    /// many pages.
+    pub(super) fn is_outdated(&self, look: &Look) -> bool {
+        let (left_out, seen) = (self.without_instances.len(), look.instances.len());
+        self.messages.is_some() && left_out < seen.min(MOST_INSTANCES_LEFT_OUT)
     }
 
     /// Whether as much was found as is waited for, of the kinds that were asked for.
@@ -74,11 +97,13 @@ impl Question {
         parameters.extend(self.others_since.map(|since| ("@since", json!(since))));
         if let Some(slots) = self.messages {
             let of = |waits_since| self.of_slots(slots, "@messageSlots", "", waits_since);
-            conditions.push(format!("{MESSAGES}{})", of("c.visibleAt")));
+            let left_out = if self.without_instances.is_empty() { "" } else { NOT_OF_INSTANCES };
+            conditions.push(format!("{MESSAGES}{}{left_out})", of("c.visibleAt")));
             if self.is_first {
                 conditions.push(format!("{INTENTS}{})", of("c.createdAt")));
             }
             parameters.push(("@messageSlots", json!(slots.to_vec())));
+            parameters.push(("@instances", json!(self.without_instances)));
         }
         if let Some(AskedActivities { slots, filter, without_sessions }) = &self.activities {
             let of_all_slots = "NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) OR ";
@@ -124,16 +149,16 @@ mod tests {
         let filter = ActivityFilter::of(&TagFilter::Any, true);
         let activities = AskedActivities { slots, filter, without_sessions: vec![] };
         let (messages, activities) = (Some(slots), Some(activities));
-        Question { messages, activities, others_since, is_first: false }
+        Question { messages, activities, is_first: false, ..Question::first(others_since) }
     }
 
     #[test]
     fn a_question_is_met_by_what_it_asked_for_alone() {
         let both = question(ALL_SLOTS, None);
         let filter = ActivityFilter::of(&TagFilter::Any, true);
-        let (turns, items) = (both.turns_alone(), both.items_alone(&filter));
+        let (turns, items) = (both.turns_alone(&BTreeSet::new()), both.items_alone(&filter));
         let demand = Demand { dispatchers: 2, workers: 2, activities: filter };
-        let look = Look { turns: 2, items: 0, requests: 1 };
+        let look = Look { turns: 2, requests: 1, ..Look::default() };
         assert!(turns.is_met(&look, &demand), "a backlog is not read on for activities");
         assert!(!items.is_met(&look, &demand) && !both.is_met(&look, &demand));
         assert!(both.is_met(&Look { items: 2, ..look }, &demand));
@@ -148,5 +173,20 @@ mod tests {
         let wide = "ARRAY_CONTAINS(@activitySlots, c.dispatchSlot) OR c.visibleAt <= @since)";
         assert!(has(question(own, Some(7)), wide));
         assert!(!has(question(own, None), "@since"));
+    }
+
+    #[test]
+    fn messages_of_instances_that_were_seen_are_left_out_as_long_as_there_is_room() {
+        let first = Question { activities: None, ..question(ALL_SLOTS, None) };
+        let mut look = Look::default();
+        assert!(!first.turns_alone(&look.instances).is_outdated(&look), "none was seen");
+        for number in 0..2 * MOST_INSTANCES_LEFT_OUT {
+            let before = first.turns_alone(&look.instances);
+            look.instances.insert(number.to_string());
+            assert_eq!(before.is_outdated(&look), number < MOST_INSTANCES_LEFT_OUT);
+            let next = first.turns_alone(&look.instances);
+            assert!(!next.is_outdated(&look) && next.query().0.contains("@instances"));
+        }
+        assert!(!first.query().0.contains("@instances"));
     }
 }

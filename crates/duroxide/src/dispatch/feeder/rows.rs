@@ -101,6 +101,7 @@ mod tests {
     use duroxide::providers::TagFilter;
     use serde_json::json;
 
+    use super::super::question::AskedActivities;
     use super::*;
     use crate::activity_filter::ActivityFilter;
     use crate::leases::Slots;
@@ -113,17 +114,10 @@ mod tests {
     fn taken_of(rows: Vec<Row>, dispatchers: usize, workers: usize) -> Vec<String> {
         let own: Slots = [1].into_iter().collect();
         let filter = ActivityFilter::of(&TagFilter::Any, true);
-        let activities = super::super::question::AskedActivities {
-            slots: own,
-            filter: filter.clone(),
-            without_sessions: vec![],
-        };
-        let question = Question {
-            messages: Some(own),
-            activities: Some(activities),
-            others_since: Some(0),
-            is_first: true,
-        };
+        let activities =
+            AskedActivities { slots: own, filter: filter.clone(), without_sessions: vec![] };
+        let (messages, activities) = (Some(own), Some(activities));
+        let question = Question { messages, activities, ..Question::first(Some(0)) };
         let demand = Demand { dispatchers, workers, activities: filter };
         taken(rows, &question, &demand).into_iter().map(|row| row.id).collect()
     }
