@@ -33,6 +33,9 @@ use handover::Handover;
 use items::ItemHints;
 use turns::TurnHints;
 
+/// The most activities that are kept as hints before a worker has asked for any.
+const MAX_HINTS_FOR_NOBODY: usize = 100;
+
 /// What the process knows of work, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
@@ -66,10 +69,14 @@ struct SeenWaiting {
 }
 
 impl State {
-    /// Whether a worker of this process takes an activity. Before one has asked, all are kept for it.
+    /// Whether a worker of this process takes an activity. Before one has asked, some are kept for it: there may be none
+    /// here, and if one comes the container is asked for the others.
     fn is_taken_here(&self, hint: &ItemHint) -> bool {
         let taken = &self.seen.activities;
-        taken.is_empty() || taken.takes(hint.tag.as_deref(), hint.session.as_deref())
+        match taken.is_empty() {
+            true => self.items.len() < MAX_HINTS_FOR_NOBODY,
+            false => taken.takes(hint.tag.as_deref(), hint.session.as_deref()),
+        }
     }
 
     fn push_item(&mut self, hint: ItemHint, now: i64) -> bool {
@@ -356,7 +363,7 @@ impl Dispatch {
     #[cfg(feature = "otel")]
     pub(crate) fn ready(&self) -> (usize, usize) {
         let state = self.state();
-        (state.turns.len(), state.items.len())
+        (state.turns.len(), state.items.ready())
     }
 
     /// Notes what a dispatcher can replay. Says it in a form that is shared, if all dispatchers say the same.
@@ -565,5 +572,26 @@ mod tests {
         assert_eq!(reserve(3), ["b"], "two are claimed already");
         assert!(reserve(3).is_empty());
         assert_eq!(reserve(9), ["b", "b"]);
+    }
+
+    /// A process without workers kept every activity that its turns scheduled, up to ten thousand, for nobody.
+    #[test]
+    fn before_a_worker_has_asked_few_activities_are_kept_for_it() {
+        let dispatch = Arc::new(Dispatch::new(true));
+        let many = 3 * MAX_HINTS_FOR_NOBODY;
+        let enqueue = |instance: &str, visible_at: i64| {
+            for id in 0..many {
+                dispatch.item_enqueued(hint(instance, id as u64, 1), visible_at, 1);
+            }
+        };
+        enqueue("a", 1);
+        enqueue("later", 1_000);
+        assert_eq!(dispatch.state().items.len(), MAX_HINTS_FOR_NOBODY);
+        let wanted = Wanted { tags: &TagFilter::DefaultOnly, owner: None };
+        let given = (0..many).take_while(|_| dispatch.next_item(wanted, Duration::ZERO).is_ok());
+        assert_eq!(given.count(), MAX_HINTS_FOR_NOBODY);
+        assert!(dispatch.is_active(), "the container is asked for the others");
+        enqueue("b", 1);
+        assert_eq!(dispatch.state().items.len(), many);
     }
 }

@@ -201,9 +201,14 @@ impl ItemHints {
         oldest(self.plain.first(wanted.tags).into_iter().chain(of_sessions.into_iter().flatten()))
     }
 
+    /// How many are known, ready or at a time to come.
+    pub(crate) fn len(&self) -> usize {
+        self.places.len() + self.later.len()
+    }
+
     /// How many are ready.
     #[cfg(feature = "otel")]
-    pub(crate) fn len(&self) -> usize {
+    pub(crate) fn ready(&self) -> usize {
         self.places.len()
     }
 
