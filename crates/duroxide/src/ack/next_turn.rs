@@ -73,7 +73,8 @@ pub(crate) fn plan_next(
     if !commit.staged.is_empty() {
         return None;
     }
-    let view = InstanceView { instance: Some(commit.instance.clone()), messages };
+    let instance = Some(commit.instance.clone());
+    let view = InstanceView { instance, messages, has_unreadable: false };
     let FetchPlan::Lock(mut lock) = plan(view, terms) else { return None };
     let locks = lock.writes.drain(..).skip(1);
     let instance = std::iter::once(replaced(&lock.instance));

@@ -1,5 +1,8 @@
 //! Instances that could not be locked, and when they are tried again.
 //!
+//! One whose messages cannot be handled, since its start has not come or they cannot be read, is found by every look: it
+//! must not be read each time.
+//!
 //! The turn that has an instance locked ends when it ends, mostly long before its lock, and another process does not tell.
 //! So the instance is tried again after a pause that doubles, and at the end of the lock at the latest: what came for it
 //! meanwhile waits no longer than the turn took, twice, and a lock of a process that is gone costs a few requests.
@@ -12,6 +15,9 @@ use crate::fetch::Blocked;
 
 const FIRST_PAUSE_MS: i64 = 100;
 const LONGEST_PAUSE_MS: i64 = 5_000;
+
+/// From this pause on, that an instance still cannot be locked is what was to be expected.
+const LONG_PAUSE_MS: i64 = 800;
 
 #[derive(Debug, Default)]
 pub(super) struct BlockedInstances {
@@ -41,6 +47,7 @@ impl Retry {
         let at = match why {
             Blocked::Locked { until } => until.min(now.saturating_add(pause)),
             Blocked::LeftAlone { until } => until,
+            Blocked::Unready => now.saturating_add(pause),
         };
         Self { at, pause }
     }
@@ -69,6 +76,11 @@ impl BlockedInstances {
     /// Whether an instance is not to be tried yet.
     pub(super) fn contains(&self, instance: &str, now: i64) -> bool {
         self.retries.get(instance).is_some_and(|retry| retry.at > now)
+    }
+
+    /// Whether an instance was tried several times in vain.
+    pub(super) fn is_long_blocked(&self, instance: &str) -> bool {
+        self.retries.get(instance).is_some_and(|retry| retry.pause >= LONG_PAUSE_MS)
     }
 
     #[cfg(test)]
@@ -100,6 +112,22 @@ mod tests {
         let expected = [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300, 21_300, 26_300];
         assert_eq!(tries(&mut blocked, 0, 30_000), expected);
         assert_eq!(tries(&mut blocked, 36_000, 36_250), [0, 100], "another lock, later");
+    }
+
+    #[test]
+    fn an_instance_whose_messages_cannot_be_handled_is_tried_ever_more_rarely_and_for_ever() {
+        let mut blocked = BlockedInstances::default();
+        let mut tries = Vec::new();
+        for now in 0..20_000 {
+            if !blocked.contains("a", now) {
+                blocked.insert("a", Blocked::Unready, now);
+                tries.push(now);
+            }
+        }
+        assert_eq!(tries, [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300]);
+        assert!(blocked.is_long_blocked("a"));
+        blocked.insert("b", Blocked::Unready, 0);
+        assert!(!blocked.is_long_blocked("b"), "tried once");
     }
 
     #[test]

@@ -143,6 +143,8 @@ impl Dispatch {
             return;
         }
         let mut state = self.state();
+        // What this process knows of it itself is newer than what kept it from being a hint.
+        state.items.gave_back(&hint.id);
         if visible_at <= now {
             state.push_item(hint, now);
         } else {
@@ -351,6 +353,11 @@ impl Dispatch {
 
     /// A worker of this process has an activity until a time.
     pub(crate) fn item_taken(&self, id: &str, until: i64, now: i64) {
+        self.state().items.took(id, until, now);
+    }
+
+    /// An activity cannot be claimed before a time: until then it is no news that the container has it.
+    pub(crate) fn item_unready(&self, id: &str, until: i64, now: i64) {
         self.state().items.took(id, until, now);
     }
 

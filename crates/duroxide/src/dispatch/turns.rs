@@ -106,6 +106,11 @@ impl TurnHints {
         is_running || self.blocked.contains(instance, now)
     }
 
+    /// Whether an instance was tried several times in vain.
+    pub(crate) fn is_long_blocked(&self, instance: &str) -> bool {
+        self.blocked.is_long_blocked(instance)
+    }
+
     /// Notes that a message of an instance becomes visible.
     pub(crate) fn push_timer(&mut self, instance: &str, visible_at: i64) {
         if self.timers.len() >= MAX_HINTS {

@@ -19,6 +19,8 @@ pub(crate) struct InstanceView {
     pub(crate) instance: Option<InstanceDocument>,
     /// Those that are visible.
     pub(crate) messages: Vec<ReadMessage>,
+    /// There are others that are visible and cannot be read.
+    pub(crate) has_unreadable: bool,
 }
 
 /// A message with its payload.
@@ -46,6 +48,8 @@ pub(crate) enum Blocked {
     Locked { until: i64 },
     /// It is being deleted, or of a version that the dispatcher cannot replay.
     LeftAlone { until: i64 },
+    /// None of its messages can be handled: its start has not come, or they cannot be read.
+    Unready,
 }
 
 impl Blocked {
@@ -83,7 +87,8 @@ pub(crate) struct LockPlan {
 
 /// Plans the next turn of an instance.
 pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
-    let InstanceView { instance, mut messages } = view;
+    let InstanceView { instance, mut messages, has_unreadable } = view;
+    let has_messages = has_unreadable || !messages.is_empty();
     if let Some(instance) = &instance {
         if instance.is_locked(terms.now) {
             return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
@@ -99,7 +104,7 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     messages.sort_by(|one, other| one.document.order().cmp(&other.document.order()));
     let is_new = instance.as_ref().is_none_or(|it| it.is_provisional && it.turn == 0);
     if messages.is_empty() {
-        return FetchPlan::Skip(None);
+        return FetchPlan::Skip(has_messages.then_some(Blocked::Unready));
     }
     if is_new {
         let Some(start) = messages.iter().position(|message| is_start(&message.item)) else {
@@ -134,7 +139,7 @@ pub(crate) fn is_supported(
 /// Events that were enqueued before their orchestration are dropped; anything else may have overtaken its start.
 fn without_start(messages: &[ReadMessage]) -> FetchPlan {
     if !messages.iter().all(|message| matches!(message.item, WorkItem::QueueMessage { .. })) {
-        return FetchPlan::Skip(None);
+        return FetchPlan::Skip(Some(Blocked::Unready));
     }
     let drop = |message: &ReadMessage| consume(&message.document);
     FetchPlan::Drop(messages.iter().map(drop).collect())
@@ -194,7 +199,7 @@ pub(crate) fn plan_created(
     message: ReadMessage,
     terms: FetchTerms<'_>,
 ) -> Option<LockPlan> {
-    let view = InstanceView { instance, messages: vec![message] };
+    let view = InstanceView { instance, messages: vec![message], has_unreadable: false };
     let FetchPlan::Lock(mut plan) = plan(view, terms) else { return None };
     let mut locked = plan.messages.first()?.document.clone();
     locked.lock_token = Some(terms.token.to_owned());
@@ -250,7 +255,7 @@ mod tests {
     ) -> FetchPlan {
         let terms =
             FetchTerms { now: 100, locked_until: 200, token: "t", incarnation: "y", filter };
-        plan(InstanceView { instance, messages }, terms)
+        plan(InstanceView { instance, messages, has_unreadable: false }, terms)
     }
 
     #[test]
@@ -311,7 +316,8 @@ mod tests {
 
     #[test]
     fn what_was_sent_to_nobody_waits_unless_it_is_a_queue_s() {
-        assert!(matches!(planned(None, vec![raised("m", 1)], None), FetchPlan::Skip(None)));
+        let unstarted = planned(None, vec![raised("m", 1)], None);
+        assert!(matches!(unstarted, FetchPlan::Skip(Some(Blocked::Unready))));
         let queued = WorkItem::QueueMessage {
             instance: "i".to_owned(),
             name: "q".to_owned(),
@@ -335,6 +341,7 @@ mod tests {
         assert!(matches!(writes[1].change, Change::Upsert(_)));
         let mut staged = raised("m", 1);
         staged.document.staged_turn = Some(2);
-        assert!(matches!(planned(Some(instance()), vec![staged], None), FetchPlan::Skip(None)));
+        let uncommitted = planned(Some(instance()), vec![staged], None);
+        assert!(matches!(uncommitted, FetchPlan::Skip(Some(Blocked::Unready))));
     }
 }

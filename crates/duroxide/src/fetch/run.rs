@@ -126,7 +126,7 @@ impl Core {
         if known.is_none() && !has_start {
             return Ok(None);
         }
-        let view = InstanceView { instance: known, messages };
+        let view = InstanceView { instance: known, messages, has_unreadable: false };
         let (planned, token) = self.plan_turn(instance, view, asked);
         match planned {
             FetchPlan::Lock(plan) => self.lock(*plan, token, asked).await,
@@ -300,7 +300,10 @@ impl Core {
         for row in rows {
             match row.get("type").and_then(Value::as_str) {
                 Some(kinds::INSTANCE) => view.instance = self.store.readable(row),
-                _ => messages.extend(self.store.readable::<MessageDocument>(row)),
+                _ => match self.store.readable::<MessageDocument>(row) {
+                    Some(message) => messages.push(message),
+                    None => view.has_unreadable = true,
+                },
             }
         }
         for document in messages {
@@ -310,6 +313,7 @@ impl Core {
                 Ok(item) => view.messages.push(ReadMessage { document, item }),
                 Err(error) => {
                     tracing::error!(instance, id = document.id, %error, "a message cannot be read and is left out");
+                    view.has_unreadable = true;
                 }
             }
         }

@@ -499,7 +499,8 @@ fn view(container: &Container, instance: &str) -> InstanceView {
         ReadMessage { document, item }
     };
     let messages = container.of_kind(instance, kinds::MESSAGE).into_iter().map(read).collect();
-    InstanceView { instance: container.of_kind(instance, kinds::INSTANCE).pop(), messages }
+    let instance = container.of_kind(instance, kinds::INSTANCE).pop();
+    InstanceView { instance, messages, has_unreadable: false }
 }
 
 fn history(container: &Container, instance: &str) -> Vec<Event> {

@@ -22,6 +22,12 @@ use crate::write::Write;
 /// When an activity is tried again whose session was changed by another worker just now.
 const CHANGED_SESSION_MS: i64 = 250;
 
+/// When an activity is tried again whose turn is being committed: the process that commits it is told at once.
+const UNCOMMITTED_MS: i64 = 1_000;
+
+/// When an activity is tried again that cannot be read.
+const UNREADABLE_MS: i64 = 10_000;
+
 impl Core {
     /// Claims an activity that a hint is about.
     pub(super) async fn claim_hinted(
@@ -56,7 +62,10 @@ impl Core {
         };
         match self.is_committed(&item).await? {
             true => self.claim_item(item, lock_timeout).await,
-            false => Ok(None),
+            false => {
+                self.leave_alone(&item.id, UNCOMMITTED_MS);
+                Ok(None)
+            }
         }
     }
 
@@ -64,7 +73,18 @@ impl Core {
     async fn read_item(&self, instance: &str, id: &str) -> Result<Option<WorkerDocument>, Failure> {
         let there: Option<Value> = self.store.read(instance, id).await?;
         let there = there.filter(|there| there["type"] == kinds::WORKER_ITEM);
-        Ok(there.and_then(|there| self.store.readable(there)))
+        let Some(there) = there else { return Ok(None) };
+        let item = self.store.readable(there);
+        if item.is_none() {
+            self.leave_alone(id, UNREADABLE_MS);
+        }
+        Ok(item)
+    }
+
+    /// Has an activity not tried for a while that cannot be claimed: every look would find it again.
+    fn leave_alone(&self, id: &str, pause_ms: i64) {
+        let now = self.store.now();
+        self.dispatch.item_unready(id, now.saturating_add(pause_ms), now);
     }
 
     /// Whether an activity of a turn that was written in several batches counts.
@@ -90,6 +110,7 @@ impl Core {
             Ok(work_item) => work_item,
             Err(error) => {
                 tracing::error!(instance, id = item.id, %error, "an activity cannot be read and is left out");
+                self.leave_alone(&item.id, UNREADABLE_MS);
                 return Ok(None);
             }
         };

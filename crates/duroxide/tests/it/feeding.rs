@@ -1,5 +1,5 @@
-//! What the container is asked for, and what that must not depend on: a backlog of one instance hides no other, and a
-//! question that takes long delays no timer.
+//! What the container is asked for, and what that must not depend on: work that nobody can handle costs next to nothing, a
+//! backlog of one instance hides no other, and a question that takes long delays no timer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,13 +11,15 @@ use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
-use crate::turns::{Done, LOCK, begin, enqueue, fetch, raised, start};
+use crate::turns::{Done, LOCK, activity, begin, enqueue, fetch, raised, start};
 use crate::world::World;
 
 const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(1_250);
 
-/// How long a process waits beside something.
+/// How long a process waits beside something, and how many requests that takes if there is nothing: a look a second, the
+/// leases, and a few tries.
 const BESIDE: Duration = Duration::from_secs(30);
+const REQUESTS_BESIDE: usize = 60;
 
 /// How many requests a dispatcher and a worker take that wait and are given nothing.
 async fn requests_of_waiting(world: &World, provider: &CosmosDBProvider) -> usize {
@@ -29,6 +31,65 @@ async fn requests_of_waiting(world: &World, provider: &CosmosDBProvider) -> usiz
     let ((turn, item), requests) = world.requests(waiting).await;
     assert!(turn.unwrap().is_none() && item.unwrap().is_none());
     requests
+}
+
+/// An event that was raised to an instance that was never started was read twenty times a second, for ever.
+#[tokio::test(start_paused = true)]
+async fn an_event_of_an_instance_that_was_never_started_costs_next_to_nothing() {
+    let world = World::new();
+    enqueue(&world.provider().await, raised("ghost", "1")).await;
+    let provider = Arc::new(world.settled().await);
+    let requests = requests_of_waiting(&world, &provider).await;
+    println!("{BESIDE:?} beside an event to nobody: {requests} requests");
+    assert!(requests <= REQUESTS_BESIDE, "{requests}");
+
+    // Started by another process after all, it begins with the event.
+    let waiting = Arc::clone(&provider);
+    let fetching = tokio::spawn(async move {
+        waiting.fetch_orchestration_item(LOCK, BESIDE, None).await.unwrap().unwrap()
+    });
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let began = Instant::now();
+    enqueue(&world.provider().await, start("ghost")).await;
+    let (turn, _, attempts) = fetching.await.unwrap();
+    assert_eq!((turn.messages.len(), attempts), (2, 1));
+    let waited = began.elapsed();
+    assert!(waited <= Duration::from_secs(5) + LONGEST_FEED_INTERVAL, "{waited:?}");
+}
+
+/// Makes the payload of documents of a kind something that nobody can read.
+async fn corrupt(world: &World, kind: &str) {
+    let container = world.container();
+    let query =
+        container.query("SELECT * FROM c WHERE c.type = @kind").with_parameter("@kind", kind);
+    let documents: Vec<Value> = query.items().collect().await.unwrap();
+    assert!(!documents.is_empty());
+    for mut document in documents {
+        document["workItem"] = Value::from("{");
+        let partition = document["instanceId"].as_str().unwrap().to_owned();
+        container.upsert_item(partition.as_str(), &document, None).await.unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_and_activities_that_cannot_be_read_cost_next_to_nothing() {
+    let world = World::new();
+    let client = world.provider().await;
+    begin(&client, "i", Done::first("i")).await;
+    enqueue(&client, raised("i", "1")).await;
+    client.enqueue_for_worker(activity("i", 2, None)).await.unwrap();
+    corrupt(&world, "orch_queue").await;
+    corrupt(&world, "worker_queue").await;
+    drop(client);
+    let provider = world.settled().await;
+    let requests = requests_of_waiting(&world, &provider).await;
+    println!("{BESIDE:?} beside what cannot be read: {requests} requests");
+    assert!(requests <= 2 * REQUESTS_BESIDE, "{requests}");
+
+    let client = world.provider().await;
+    enqueue(&client, start("j")).await;
+    let found = provider.fetch_orchestration_item(LOCK, BESIDE, None).await.unwrap();
+    assert_eq!(found.unwrap().0.instance, "j", "not hidden by what cannot be read");
 }
 
 /// More messages of an instance, copies of one that waits.

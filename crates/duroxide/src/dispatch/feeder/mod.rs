@@ -382,14 +382,16 @@ impl Dispatch {
         self.state().turns.push_timer(instance, visible_at);
     }
 
-    /// An instance was found to have messages. Says whether that is new.
+    /// An instance was found to have messages. Says whether that is new: one that was tried several times in vain is not,
+    /// and must not have the container asked more often.
     fn turn_found(&self, instance: &str, enqueued_at: i64, now: i64) -> bool {
         let mut state = self.state();
-        let is_new = state.turns.push_found(instance, enqueued_at, now);
-        if is_new {
+        let is_new = !state.turns.is_long_blocked(instance);
+        let is_ready = state.turns.push_found(instance, enqueued_at, now);
+        if is_ready {
             state.parked.wake_dispatcher();
         }
-        is_new
+        is_ready && is_new
     }
 
     /// An activity was found to wait. Says whether that is new.
