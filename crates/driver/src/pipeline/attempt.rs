@@ -106,7 +106,9 @@ impl Run<'_> {
         terms.is_hedging_suppressed = account.is_hedging_disabled();
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
-        terms.session = self.session_headers(read, partition.map(|it| &**it));
+        if state.takes_session_anew {
+            terms.session = self.session_headers(read, partition.map(|it| &**it));
+        }
         if self.is_about_account() {
             return Routed { endpoint: account.default_endpoint().clone(), probe: None };
         }

@@ -34,6 +34,10 @@ pub(crate) struct OperationRetryState {
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
     pub(crate) now: Instant,
+    /// Whether the next attempt takes what the session has seen by then. Else it takes what the one before it had: an
+    /// operation sees what was seen before it began, and a token that grew with every attempt could be ahead of
+    /// each region in turn.
+    pub(crate) takes_session_anew: bool,
     /// Whether some region does not accept writes.
     was_write_refused: bool,
     retries: u32,
@@ -51,6 +55,7 @@ impl OperationRetryState {
             elsewhere: Elsewhere { is_left: false },
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
+            takes_session_anew: true,
             was_write_refused: false,
             retries: 0,
         }
@@ -75,6 +80,9 @@ impl OperationRetryState {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
+        // The token names the container and the range, and either may be another by now.
+        self.takes_session_anew =
+            matches!(verdict.charged, Some(Budget::RangeRefresh | Budget::ContainerRefresh));
         // A write that one region after another has failed until none was left, and that some refused: which of them
         // accepts writes is changing. By the time that it has waited any may, and all of them are tried anew. Not
         // after the first: others may only become known by its response, which names the partition.

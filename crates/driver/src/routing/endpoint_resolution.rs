@@ -59,7 +59,10 @@ pub(crate) fn resolve_route<'a>(
     now: Instant,
 ) -> Route<'a> {
     let account = &*snapshot.account;
-    let Some(entry) = moved_partition(snapshot, wanted, config, now) else {
+    if let Some(writer) = writer_with_the_session(snapshot, wanted, config, now) {
+        return Route::To(writer);
+    }
+    let Some(entry) = moved_partition(snapshot, wanted, wanted.traffic, config, now) else {
         return Route::To(resolve_endpoint(snapshot, wanted, now));
     };
     let is_usable =
@@ -86,10 +89,39 @@ pub(crate) fn resolve_route<'a>(
     }
 }
 
-/// The entry of the attempt's partition, if that has moved.
+/// Where a read goes whose session has not arrived in the regions that it has tried: to the region that accepts
+/// the partition's writes, for all others may be behind it, and then to others that accept writes.
+///
+/// Also if the circuit breaker has moved the partition's reads away from there: no region that they moved to is
+/// certain to have the session. Not if it cannot be reached: every such read would wait for a connection first.
+fn writer_with_the_session<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> Option<&'a CosmosEndpoint> {
+    let account = &*snapshot.account;
+    let is_looked_for = wanted.target == RetryTarget::WriteRegion
+        && wanted.traffic == Traffic::Reads
+        // Every region accepts writes, and none has those of all others.
+        && !account.is_multi_write();
+    if !is_looked_for {
+        return None;
+    }
+    let moved = moved_partition(snapshot, wanted, Traffic::Writes, config, now);
+    let moved_to = moved.map(PartitionFailoverEntry::current_endpoint);
+    moved_to.into_iter().chain(account.write_endpoints()).find(|it| {
+        !has_failed(it, wanted)
+            && !is_excluded(it, wanted.excluded_regions)
+            && account.is_reachable(&it.endpoint)
+    })
+}
+
+/// The entry of the attempt's partition, if that traffic of it has moved.
 fn moved_partition<'a>(
     snapshot: &'a LocationSnapshot,
     wanted: &Wanted<'_>,
+    traffic: Traffic,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> Option<&'a PartitionFailoverEntry> {
@@ -97,7 +129,7 @@ fn moved_partition<'a>(
     if snapshot.partitions.is_empty() {
         return None;
     }
-    let entry = snapshot.partitions.entry(wanted.partition?, wanted.traffic)?;
+    let entry = snapshot.partitions.entry(wanted.partition?, traffic)?;
     (entry.health(now, config) != PartitionHealth::Counting).then_some(entry)
 }
 
@@ -385,6 +417,26 @@ mod tests {
         let mut asked = Asked::read().after_failing_in(&["West"]);
         asked.target = RetryTarget::WriteRegion;
         assert_eq!(asked.region(&everywhere, now), "East", "the next one has it as well");
+    }
+
+    /// A read whose session had not arrived where its partition's reads had moved was sent to every other region
+    /// before the one that has all sessions, because the partition had failed there.
+    #[test]
+    fn a_session_is_looked_for_in_the_write_region_also_if_the_partition_s_reads_have_left_it() {
+        let now = Instant::now();
+        let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
+        let mut asked = Asked::read().of_partition(0).after_failing_in(&["East"]);
+        assert_eq!(asked.route(&moved, now), "North", "it fails there");
+        asked.target = RetryTarget::WriteRegion;
+        assert_eq!(asked.route(&moved, now), "West");
+        asked.excluded = vec![RegionName::from("West")];
+        assert_eq!(asked.route(&moved, now), "North", "the call does not want it");
+        asked.excluded.clear();
+        let reason = UnavailableReason::TransportError;
+        let marked =
+            mark_endpoint_unavailable(&moved.account, &endpoint("West"), reason, now, MINUTE);
+        let down = LocationSnapshot { account: std::sync::Arc::new(marked), ..moved };
+        assert_eq!(asked.route(&down, now), "North", "it cannot be reached");
     }
 
     #[test]

@@ -5,12 +5,15 @@ use std::time::Duration;
 use bytes::Bytes;
 use sidereal_driver::options::{CosmosClientOptions, RequestOptions, SessionRetryOptions};
 use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
+use sidereal_emulator::{AccountOptions, FaultEffect, Operation, WriteRegionChange};
 use sidereal_protocol::{
     ConsistencyLevel, OperationType, ReadConsistencyStrategy, RegionName, RequestPath,
     ResourceLink, ResourceType, SessionToken,
 };
 
-use crate::stack::{Stack, create, orders, read, regions, upsert};
+use crate::stack::{
+    REGIONS, Stack, create, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+};
 
 /// Reads prefer a region to which replication is paused.
 async fn behind() -> Stack {
@@ -164,6 +167,96 @@ async fn another_region_is_asked_at_once_where_that_is_preferred() {
     let east_first = stack.driver.execute_operation(&read("2"), &within_request(not_west)).await;
     assert_eq!(regions(&east_first), ["East US", "UK South"]);
     east_first.unwrap();
+}
+
+/// Writes arrive in the other regions after an hour.
+fn delay_replication(stack: &Stack) {
+    for region in REGIONS {
+        let hour = Duration::from_secs(3_600);
+        stack.account.account().set_replication_delay(&region.into(), hour).unwrap();
+    }
+}
+
+/// Moves the write region at once, without a write being lost.
+fn hand_over(stack: &Stack, to: &str) {
+    let (announcement, overlap) = (Duration::ZERO, Duration::ZERO);
+    let change = WriteRegionChange::Graceful { announcement, overlap };
+    stack.account.account().change_write_region(&to.into(), change).unwrap();
+}
+
+/// A read was refused by every region in turn: each attempt carried what other operations had written by then, and the
+/// write region had moved to where the first attempt had been.
+#[tokio::test(start_paused = true)]
+async fn a_read_asks_for_what_was_seen_before_it_and_not_for_what_is_written_meanwhile() {
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("West US")]);
+    options.availability.hedging_enabled = Some(false);
+    let stack = Stack::new(false, options).await;
+    delay_replication(&stack);
+    hand_over(&stack, "East US");
+    stack.execute(&upsert("2")).await.unwrap();
+    // Until the account may be read again.
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    // Refused at once, and told so late.
+    let late = FaultEffect::DelayAfter { wait: Duration::from_secs(2) };
+    stack.inject("West US", Operation::Read, late, Some(1));
+    let order = read("2");
+    let meanwhile = async {
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        hand_over(&stack, "West US");
+        let written = stack.execute(&upsert("3")).await;
+        assert_eq!(regions(&written), ["East US", "West US"]);
+        written.unwrap();
+    };
+    let (found, ()) = tokio::join!(stack.execute(&order), meanwhile);
+    assert_eq!(regions(&found), ["West US", "East US"]);
+    found.unwrap();
+    // What was written meanwhile counts for the next one.
+    assert_eq!(regions(&stack.execute(&read("3")).await), ["West US"]);
+}
+
+/// Four partitions, reads that prefer a region and are tried in one other.
+async fn with_one_session_retry(partition_failover: bool, preferred: &str) -> (Stack, String) {
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from(preferred)]);
+    options.availability.max_session_retry_count = Some(1);
+    let account =
+        AccountOptions { partition_failover, partitions: Some(4), ..AccountOptions::default() };
+    let stack = Stack::with(account, options).await;
+    let customer = stack.customer_in("1").await;
+    stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+    (stack, customer)
+}
+
+/// The session was looked for in the account's write region, which the partition had left.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_looked_for_where_the_writes_of_the_partition_have_moved() {
+    let (stack, customer) = with_one_session_retry(true, "East US").await;
+    delay_replication(&stack);
+    let account = stack.account.account();
+    account.move_partition("store", "orders", "1", Some(&"UK South".into())).unwrap();
+    let written = stack.execute(&upsert_of(&customer, "2")).await;
+    assert_eq!(regions(&written).last().map(String::as_str), Some("UK South"));
+    let found = stack.execute(&read_of(&customer, "2")).await;
+    assert_eq!(regions(&found), ["East US", "UK South"]);
+    found.unwrap();
+}
+
+/// The session was looked for in every region but the one that has it, because the partition had failed there.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_looked_for_in_a_write_region_that_the_reads_of_the_partition_have_left() {
+    let (stack, customer) = with_one_session_retry(false, "West US").await;
+    stack.inject_in_range("West US", "1", Operation::Read, unavailable());
+    for _ in 0..3 {
+        let found = stack.execute(&read_of(&customer, "1")).await;
+        assert_eq!(regions(&found), ["West US", "East US"]);
+    }
+    stack.account.account().clear_faults();
+    delay_replication(&stack);
+    stack.execute(&upsert_of(&customer, "2")).await.unwrap();
+    let found = stack.execute(&read_of(&customer, "2")).await;
+    assert_eq!(regions(&found), ["East US", "West US"]);
+    found.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
