@@ -19,6 +19,10 @@ use crate::transport::Endpoint;
 /// elsewhere by themselves, and the endpoint's share decides.
 const MAX_PARTITIONS: usize = 10_000;
 
+/// How long a partition that has moved is kept although nothing probes it: no operation asks for it any more, for its
+/// container was deleted or is not used. Kept for ever, such partitions would leave no room for those that fail.
+const IDLE_TIME: Duration = Duration::from_secs(60 * 60);
+
 /// Longer than any process runs, and short enough for every clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
@@ -146,6 +150,15 @@ impl PartitionFailoverEntry {
             true => PartitionHealth::ProbeCandidate,
             false => PartitionHealth::Unhealthy,
         }
+    }
+
+    /// Whether nothing was heard of it for so long that nobody seems to ask for it.
+    fn is_idle(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
+        let heard = self.last_failure_time.max(self.unhealthy_since);
+        let heard = self.probed_until.map_or(heard, |until| until.max(heard));
+        // Its probe must have been due for as long as it was not.
+        let longest = config.partition_unavailability_duration.saturating_mul(2).max(IDLE_TIME);
+        now.saturating_duration_since(heard) > longest
     }
 
     fn failed_at(&self, endpoint: &Endpoint) -> Option<Instant> {
@@ -389,16 +402,19 @@ pub(crate) fn claim_probe(
     state
 }
 
-/// The state without entries that count failures too old to matter. What has moved stays until it is probed.
+/// The state without entries that count failures too old to matter. What has moved stays until it is probed, or until
+/// nobody asks for it any more.
 pub(crate) fn expire_partition_overrides(
     state: &PartitionEndpointState,
     now: Instant,
     config: &PartitionFailoverConfig,
 ) -> PartitionEndpointState {
     let mut state = state.clone();
-    state.retain(|_, entry| {
-        entry.health(now, config) != PartitionHealth::Counting
-            || now.saturating_duration_since(entry.last_failure_time) <= config.counter_reset_window
+    state.retain(|_, entry| match entry.health(now, config) {
+        PartitionHealth::Counting => {
+            now.saturating_duration_since(entry.last_failure_time) <= config.counter_reset_window
+        }
+        PartitionHealth::Unhealthy | PartitionHealth::ProbeCandidate => !entry.is_idle(now, config),
     });
     state
 }

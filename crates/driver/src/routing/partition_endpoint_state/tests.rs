@@ -285,3 +285,29 @@ fn the_partitions_are_bounded() {
     let after = after_failures(&full, beyond, "West", Traffic::Reads, 1, now);
     assert!(after.partitions.entry(&id(beyond), Traffic::Reads).is_none());
 }
+
+/// Partitions of containers that were deleted while they had moved stayed for ever, until no other could be moved.
+#[test]
+fn partitions_that_nobody_asks_for_make_room_for_others() {
+    let (now, hour) = (Instant::now(), 3_600 * SECOND);
+    let mut full = moved(&["West", "East"], "West", 0, now);
+    let entry = Arc::clone(full.partitions.entry(&id(0), Traffic::Reads).unwrap());
+    let reads = PartitionOverrides { reads: Some(entry), writes: None };
+    let partitions = PartitionEndpointState {
+        overrides: (0..MAX_PARTITIONS as u32).map(|it| (id(it), reads.clone())).collect(),
+        ..PartitionEndpointState::clone(&full.partitions)
+    };
+    full.partitions = Arc::new(partitions);
+    // One of them is asked for, and its probe fails.
+    let probed = after_failures(&full, 7, "West", Traffic::Reads, 1, now + hour);
+    let swept = |after: Duration| {
+        let partitions = expire_partition_overrides(&probed.partitions, now + after, &config());
+        LocationSnapshot { partitions: Arc::new(partitions), ..probed.clone() }
+    };
+    assert_eq!(swept(hour).partitions.overrides.len(), MAX_PARTITIONS);
+    let later = swept(hour + SECOND);
+    assert_eq!(later.partitions.overrides.keys().collect::<Vec<_>>(), [&id(7)]);
+    let beyond = MAX_PARTITIONS as u32 + 1;
+    let after = after_failures(&later, beyond, "West", Traffic::Reads, 3, now + hour + SECOND);
+    assert_eq!(serving(&after, beyond, Traffic::Reads).as_deref(), Some("East"));
+}
