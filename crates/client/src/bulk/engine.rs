@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::builder::{Limits, ProgressCallback};
-use super::landing::{Judged, Landed, judge, refusal, results_of};
+use super::completed_batch::{CompletedBatch, Judged, judge, refusal, results_of};
 use super::lane::{Lane, Pending};
 use super::operation::{Name, batch_body};
 use super::source::Source;
@@ -40,7 +40,7 @@ pub(super) struct Engine<S> {
     callback: Option<ProgressCallback>,
     source: Source<S>,
     lanes: BTreeMap<PartitionKeyRangeId, Lane>,
-    flights: JoinSet<Landed>,
+    in_flight: JoinSet<CompletedBatch>,
     /// One for each operation that was taken.
     slots: Vec<Slot>,
     held_bytes: usize,
@@ -58,7 +58,7 @@ enum Slot {
 
 /// What was waited for.
 enum Event<T> {
-    Landed(Box<Landed>),
+    Completed(Box<CompletedBatch>),
     Taken(Option<T>),
     PauseEnded,
 }
@@ -78,7 +78,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             callback,
             source,
             lanes: BTreeMap::new(),
-            flights: JoinSet::new(),
+            in_flight: JoinSet::new(),
             slots: Vec::new(),
             held_bytes: 0,
             held: 0,
@@ -95,8 +95,8 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
                 break;
             }
             if may_take_more {
-                while let Some(landed) = self.flights.try_join_next() {
-                    self.settle(landed_of(landed)).await;
+                while let Some(completed) = self.in_flight.try_join_next() {
+                    self.settle(completed_of(completed)).await;
                 }
                 // For batches that were sent on a runtime with one thread.
                 tokio::task::yield_now().await;
@@ -114,7 +114,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     }
 
     fn is_over(&self) -> bool {
-        self.source.has_ended() && self.flights.is_empty() && self.held == 0
+        self.source.has_ended() && self.in_flight.is_empty() && self.held == 0
     }
 
     /// One operation is taken whatever the bound: a smaller one would never come to an end.
@@ -191,7 +191,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
                 // under way.
                 let is_due = lane.has_full_batch()
                     || !may_take_more && (self.source.has_ended() || lane.window.is_idle());
-                let has_slot = self.flights.len() + batches.len() < self.limits.concurrency;
+                let has_slot = self.in_flight.len() + batches.len() < self.limits.concurrency;
                 if has_slot && is_due && !lane.is_empty() && lane.window.admits(now) {
                     lane.window.sent();
                     batches.push((range.clone(), lane.cut()));
@@ -209,7 +209,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     fn launch(&mut self, range: PartitionKeyRangeId, batch: Vec<Pending>) {
         let (driver, call) = (Arc::clone(self.container.driver()), Arc::clone(&self.call));
         let link = self.link.clone();
-        self.flights.spawn(in_current_context(async move {
+        self.in_flight.spawn(in_current_context(async move {
             let body = batch_body(batch.iter().map(|it| &it.encoded));
             let is_repeatable = batch.iter().all(|it| it.encoded.is_idempotent);
             // A link of a container makes a path.
@@ -217,7 +217,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
                 .expect("the link is a container's: it was resolved");
             let operation = if is_repeatable { operation.repeatable() } else { operation };
             let outcome = driver.execute_operation(&operation, &call.options()).await;
-            Landed { range, batch, outcome: outcome.map_err(Arc::new) }
+            CompletedBatch { range, batch, outcome: outcome.map_err(Arc::new) }
         }));
     }
 
@@ -227,11 +227,13 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         let waiting = self.lanes.values().filter(|lane| !lane.is_empty());
         let resumed = waiting.filter_map(|lane| lane.window.paused_until(now)).min();
         let takes = !self.source.has_ended() && self.has_room();
-        let (flights, source) = (&mut self.flights, &mut self.source);
+        let (in_flight, source) = (&mut self.in_flight, &mut self.source);
         let event = async {
             tokio::select! {
                 biased;
-                Some(landed) = flights.join_next() => Event::Landed(Box::new(landed_of(landed))),
+                Some(completed) = in_flight.join_next() => {
+                    Event::Completed(Box::new(completed_of(completed)))
+                }
                 taken = std::future::poll_fn(|context| source.poll_next(context)), if takes => {
                     Event::Taken(taken)
                 }
@@ -239,7 +241,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             }
         };
         match self.call.bounded("operations waited to be sent", event).await {
-            Ok(Event::Landed(landed)) => self.settle(*landed).await,
+            Ok(Event::Completed(batch)) => self.settle(*batch).await,
             Ok(Event::Taken(Some(operation))) => self.accept(operation),
             Ok(Event::Taken(None) | Event::PauseEnded) => {}
             Err(error) => return ControlFlow::Break(error),
@@ -250,21 +252,21 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     /// Ends what was not sent, and waits for what was: its requests have the same deadline.
     async fn give_up(&mut self, error: &Error) {
         self.source.end();
-        while !self.flights.is_empty() || self.held > 0 {
+        while !self.in_flight.is_empty() || self.held > 0 {
             let lanes = std::mem::take(&mut self.lanes).into_values();
             for pending in lanes.flat_map(|mut lane| lane.drain()) {
                 self.fail(pending.index, error, pending.may_have_been_applied, None);
                 self.held_bytes -= pending.encoded.len();
             }
-            if let Some(landed) = self.flights.join_next().await {
-                self.settle(landed_of(landed)).await;
+            if let Some(completed) = self.in_flight.join_next().await {
+                self.settle(completed_of(completed)).await;
             }
         }
     }
 
     /// Takes in what came of a batch.
-    async fn settle(&mut self, landed: Landed) {
-        let Landed { range, batch, outcome } = landed;
+    async fn settle(&mut self, completed: CompletedBatch) {
+        let CompletedBatch { range, batch, outcome } = completed;
         let now = Instant::now();
         let diagnostics = match &outcome {
             Ok(response) => Some(Arc::new(response.diagnostics().clone())),
@@ -314,7 +316,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             it.attempts().iter().any(|attempt| attempt.status.is_some_and(|it| it.code() == 429))
         });
         let Some(lane) = self.lanes.get_mut(range) else { return };
-        lane.window.landed();
+        lane.window.completed();
         match throttles.iter().max() {
             Some(longest) => lane.window.throttled(now, *longest),
             None if was_throttled => lane.window.throttled(now, Some(Default::default())),
@@ -432,9 +434,9 @@ async fn sleep_until(moment: Option<Instant>) {
 }
 
 /// The tasks only wait for the driver: one that panics is a defect, and is passed on.
-fn landed_of(joined: Result<Landed, tokio::task::JoinError>) -> Landed {
+fn completed_of(joined: Result<CompletedBatch, tokio::task::JoinError>) -> CompletedBatch {
     match joined {
-        Ok(landed) => landed,
+        Ok(completed) => completed,
         Err(error) => std::panic::resume_unwind(error.into_panic()),
     }
 }

@@ -3,11 +3,11 @@
 //! [`Bulk`] is what the caller says and [`BulkOperation`] one of the operations. `engine` takes them from their
 //! source as far as memory admits, sorts them by partition range (`lane`), cuts batches of each lane and sends as
 //! many at once as the lane's `window` admits: additive increase, multiplicative decrease on throttling. What a
-//! result (`landing`) means is decided in `verdict`. `lane`, `window` and `verdict` are pure.
+//! result (`completed_batch`) means is decided in `verdict`. `lane`, `window` and `verdict` are pure.
 
 mod builder;
+mod completed_batch;
 mod engine;
-mod landing;
 mod lane;
 mod operation;
 mod report;

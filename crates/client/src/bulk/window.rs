@@ -52,7 +52,7 @@ impl Window {
     }
 
     /// A batch was answered, whatever with.
-    pub(super) fn landed(&mut self) {
+    pub(super) fn completed(&mut self) {
         self.in_flight = self.in_flight.saturating_sub(1);
     }
 
@@ -104,7 +104,7 @@ mod tests {
             window.sent();
             count += 1;
         }
-        (0..count).for_each(|_| window.landed());
+        (0..count).for_each(|_| window.completed());
         count
     }
 

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use super::balance::{Seen, balance};
 use super::lease::{LeaseDocument, holes};
 use super::lease_store::NotWritten;
-use super::tender::{Ended, Shared, Tender};
+use super::partition_processor::{Ended, PartitionProcessor, Shared};
 use crate::Result;
 use crate::change_feed::start::Position;
 
@@ -19,7 +19,7 @@ pub(super) struct Worker {
     shared: Arc<Shared>,
     /// When each lease was first seen as it is, by its id.
     observed: BTreeMap<String, (Option<Etag>, Instant)>,
-    tenders: JoinSet<Ended>,
+    processors: JoinSet<Ended>,
     /// The lease that each task follows.
     followed: BTreeMap<Id, String>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Worker {
 impl Worker {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
         let (observed, followed) = (BTreeMap::new(), BTreeMap::new());
-        Self { shared, observed, tenders: JoinSet::new(), followed }
+        Self { shared, observed, processors: JoinSet::new(), followed }
     }
 
     /// Works until it is stopped; then gives its leases back.
@@ -45,13 +45,13 @@ impl Worker {
                 () = tokio::time::sleep(interval) => {}
             }
         }
-        while self.tenders.join_next().await.is_some() {}
+        while self.processors.join_next().await.is_some() {}
     }
 
     /// Waits until a range is no longer followed and there is something to do at once: others took its place.
     async fn until_replaced(&mut self) {
         loop {
-            match self.tenders.join_next_with_id().await {
+            match self.processors.join_next_with_id().await {
                 Some(Ok((task, ended))) => {
                     self.followed.remove(&task);
                     if ended == Ended::Replaced {
@@ -100,8 +100,8 @@ impl Worker {
     fn follow(&mut self, lease: LeaseDocument, since: Instant) {
         let Some(range) = lease.range() else { return };
         let id = lease.id.clone();
-        let tender = Tender::new(Arc::clone(&self.shared), lease, range, since);
-        let task = self.tenders.spawn(tender.run());
+        let processor = PartitionProcessor::new(Arc::clone(&self.shared), lease, range, since);
+        let task = self.processors.spawn(processor.run());
         self.followed.insert(task.id(), id);
     }
 

@@ -1,4 +1,4 @@
-//! A batch that has come back: its results, one for each operation, and what becomes of each.
+//! A batch that was answered or lost: its results, one for each operation, and what becomes of each.
 
 use std::sync::Arc;
 
@@ -12,14 +12,14 @@ use crate::error::OperationFailure;
 use crate::response::decode;
 use crate::{Error, ErrorKind, Result};
 
-/// A batch that has come back.
-pub(super) struct Landed {
+/// A batch that is no longer in flight.
+pub(super) struct CompletedBatch {
     pub(super) range: PartitionKeyRangeId,
     pub(super) batch: Vec<Pending>,
     pub(super) outcome: Result<CosmosResponse, Arc<sidereal_driver::Error>>,
 }
 
-/// An operation of a batch that has come back, and what becomes of it.
+/// An operation of a completed batch, and what becomes of it.
 pub(super) struct Judged {
     pub(super) pending: Pending,
     pub(super) verdict: Verdict,

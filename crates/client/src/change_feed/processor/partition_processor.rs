@@ -1,4 +1,4 @@
-//! Following the range of one lease, while it is held.
+//! Processing the partition range of one lease, while it is held: read, handle, check-point, renew.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -40,8 +40,8 @@ pub(super) enum Ended {
     Replaced,
 }
 
-/// One lease that this worker holds.
-pub(super) struct Tender {
+/// The processor of one lease that this worker holds.
+pub(super) struct PartitionProcessor {
     shared: Arc<Shared>,
     lease: LeaseDocument,
     range: EffectivePartitionKeyRange,
@@ -57,7 +57,7 @@ struct LeaseLost;
 
 type Renewal = Pin<Box<dyn Future<Output = (Instant, Result<LeaseDocument, NotWritten>)> + Send>>;
 
-impl Tender {
+impl PartitionProcessor {
     /// A lease that was taken, or found to be this worker's, at a moment.
     pub(super) fn new(
         shared: Arc<Shared>,
