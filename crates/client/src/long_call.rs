@@ -85,14 +85,28 @@ impl Call {
         tokio::select! {
             biased;
             output = future => Ok(output),
-            () = cancelled => Err(Error::new(
-                ErrorKind::Cancelled,
-                format!("the call was cancelled while {what}"),
-            )),
-            () = deadline => Err(Error::new(
-                ErrorKind::DeadlineExceeded,
-                format!("the deadline passed while {what}"),
-            )),
+            () = cancelled => Err(cancelled_while(what)),
+            () = deadline => Err(late_while(what)),
         }
     }
+
+    /// Refuses a call that is over, without waiting: for who always has something to do.
+    pub(crate) fn check(&self, what: &str) -> Result<()> {
+        let now = tokio::time::Instant::now().into_std();
+        if self.cancellation.as_ref().is_some_and(CancellationToken::is_cancelled) {
+            return Err(cancelled_while(what));
+        }
+        match self.deadline() {
+            Some(deadline) if deadline <= now => Err(late_while(what)),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+fn cancelled_while(what: &str) -> Error {
+    Error::new(ErrorKind::Cancelled, format!("the call was cancelled while {what}"))
+}
+
+fn late_while(what: &str) -> Error {
+    Error::new(ErrorKind::DeadlineExceeded, format!("the deadline passed while {what}"))
 }

@@ -30,6 +30,9 @@ const TAKEN_AT_ONCE: usize = 1_000;
 /// Operations that were taken and are not over, whatever their size: lanes of many ranges need room to fill.
 const MAX_HELD_OPERATIONS: usize = 50_000;
 
+/// What a bulk does when its call is over.
+const WAITED: &str = "operations waited to be sent";
+
 /// A bulk under way.
 pub(super) struct Engine<S> {
     container: ContainerClient,
@@ -90,6 +93,13 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     pub(super) async fn run(mut self) -> Result<BulkReport> {
         loop {
             let may_take_more = self.take().await;
+            // Also where there is nothing to wait for: an input that always has more would be taken for ever, to fail.
+            // After it was looked at, so that what it had is among the results and says why it ended.
+            if !self.source.has_ended()
+                && let Err(error) = self.call.check(WAITED)
+            {
+                self.give_up(&error).await;
+            }
             self.send(may_take_more);
             if self.is_over() {
                 break;
@@ -240,7 +250,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
                 () = sleep_until(resumed), if resumed.is_some() => Event::PauseEnded,
             }
         };
-        match self.call.bounded("operations waited to be sent", event).await {
+        match self.call.bounded(WAITED, event).await {
             Ok(Event::Completed(batch)) => self.settle(*batch).await,
             Ok(Event::Taken(Some(operation))) => self.accept(operation),
             Ok(Event::Taken(None) | Event::PauseEnded) => {}

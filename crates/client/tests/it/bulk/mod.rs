@@ -216,3 +216,26 @@ async fn a_bulk_that_is_cancelled_ends_with_a_result_for_all_that_was_taken() {
         assert_eq!(failure.outcome().unwrap_err().kind(), ErrorKind::Cancelled);
     }
 }
+
+/// An input that always had more was taken to its end after the call was over, for every operation to fail.
+#[tokio::test(start_paused = true)]
+async fn nothing_more_is_taken_from_an_input_once_the_call_is_over() {
+    use sidereal::options::ClientMethodOptions;
+    let store = Partitioned::new(2).await;
+    let token = sidereal::CancellationToken::new();
+    let cancelling = token.clone();
+    let operations = (0..20_000).map(move |n: usize| {
+        if n == 2_000 {
+            cancelling.cancel();
+        }
+        BulkOperation::delete_item("p0", &n.to_string())
+    });
+    let method_options =
+        ClientMethodOptions { cancellation: Some(&token), ..ClientMethodOptions::default() };
+    let options = ItemOptions { method_options, ..ItemOptions::default() };
+    let report = store.items.bulk().with_options(options).execute(operations).await.unwrap();
+    let taken = report.results().len();
+    assert!((2_000..4_000).contains(&taken), "{taken}");
+    let last = report.results().last().unwrap();
+    assert_eq!(last.outcome().unwrap_err().kind(), ErrorKind::Cancelled);
+}
