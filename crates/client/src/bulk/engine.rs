@@ -320,7 +320,9 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         });
         let throttles: Vec<_> = throttles.collect();
         self.progress.throttled += throttles.len();
-        let has_failed = judged.iter().any(|it| it.again() == Some(Again::Failed));
+        // Moved: a split that is under way. One that is over leaves nothing in this lane.
+        let has_failed =
+            judged.iter().any(|it| matches!(it.again(), Some(Again::Failed | Again::Moved)));
         // Throttled and waited out by the driver: the range has had enough all the same.
         let was_throttled = diagnostics.is_some_and(|it| {
             it.attempts().iter().any(|attempt| attempt.status.is_some_and(|it| it.code() == 429))

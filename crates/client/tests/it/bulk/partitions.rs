@@ -3,11 +3,16 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use http::StatusCode;
+use serde_json::{Value, json};
 use sidereal::models::RegionName;
 use sidereal_emulator::AccountOptions;
 use sidereal_testing::in_process::NetworkFaults;
+use sidereal_testing::in_process::scripting::{ScriptedFactory, answer, header};
+use tokio::time::Instant;
 
 use super::{Partitioned, all_succeeded, count, upserts};
+use crate::query::client_of;
 
 #[tokio::test(start_paused = true)]
 async fn splits_and_merges_in_the_middle_lose_and_fail_nothing() {
@@ -44,6 +49,27 @@ async fn what_is_known_of_the_ranges_may_be_out_of_date() {
     let report = store.items.bulk().execute(upserts(500)).await.unwrap();
     all_succeeded(&report, 500);
     assert_eq!(count(&store.items).await, 500);
+}
+
+/// Operations that a split refused one by one, within an answer of success, were sent again without a pause until none
+/// of their retries was left, which took no time at all.
+#[tokio::test(start_paused = true)]
+async fn a_split_that_is_told_operation_by_operation_is_waited_for() {
+    let store = Partitioned::new(1).await;
+    let over = Instant::now() + Duration::from_secs(5);
+    let factory = ScriptedFactory::before(store.account.factory(), move |request| {
+        let is_batch = header(request, "x-ms-cosmos-is-batch-request").is_some();
+        (is_batch && Instant::now() < over).then(|| {
+            let operations: Vec<Value> = serde_json::from_slice(request.body()).unwrap();
+            let splitting = json!({"statusCode": 410, "substatusCode": 1007});
+            let results = Value::from(vec![splitting; operations.len()]);
+            answer(StatusCode::MULTI_STATUS, &results.to_string(), None)
+        })
+    });
+    let items = client_of(&store.account, factory).database("db").container("items");
+    let report = items.bulk().execute(upserts(20)).await.unwrap();
+    all_succeeded(&report, 20);
+    assert_eq!(count(&store.items).await, 20);
 }
 
 fn regions(multi_write: bool) -> AccountOptions {
