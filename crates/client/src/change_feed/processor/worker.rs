@@ -78,14 +78,16 @@ impl Worker {
         }
         let seen = self.observe(&leases, started);
         let me = self.shared.config.instance.clone();
+        // Also those that name this worker and are not followed: others may have seen them unchanged for nearly their
+        // duration, and would take them from a worker that begins without having renewed them.
         let resumed = leases.iter().filter(|lease| lease.owner.as_ref() == Some(&me));
-        for lease in resumed {
-            if !self.followed.values().any(|id| *id == lease.id) {
-                self.follow(lease.clone(), started);
-            }
-        }
-        for id in balance(&seen, &me) {
+        let wanted: Vec<&str> = resumed.map(|lease| lease.id.as_str()).collect();
+        let balanced = balance(&seen, &me);
+        for id in wanted.into_iter().chain(balanced.iter().map(String::as_str)) {
             let Some(lease) = leases.iter().find(|lease| lease.id == id) else { continue };
+            if self.followed.values().any(|followed| followed == id) {
+                continue;
+            }
             let taken = Instant::now();
             match self.shared.leases.write(lease.next().owned_by(Some(&me))).await {
                 Ok(lease) => self.follow(lease, taken),

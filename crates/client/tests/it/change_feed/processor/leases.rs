@@ -1,13 +1,16 @@
 //! The lease container: whose it is, and what becomes of leases.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sidereal::change_feed::processor::{Changes, HandlerError};
 use sidereal::prelude::*;
 use sidereal_emulator::AccountOptions;
 use sidereal_testing::in_process::NetworkFaults;
 
-use super::{Followed, noting, write};
+use super::{Followed, LEASE, noting, write};
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_container_of_another_application_is_refused() {
@@ -137,4 +140,57 @@ async fn lost_answers_cost_no_lease_and_no_change() {
     tokio::time::sleep(Duration::from_secs(30)).await;
     followed.log.check(20, 5);
     assert_eq!(a.progress().len() + b.progress().len(), 3);
+}
+
+/// Handlers at work, and the most there were at once.
+#[derive(Clone, Default)]
+struct AtWork {
+    now: Arc<AtomicUsize>,
+    most: Arc<AtomicUsize>,
+}
+
+impl AtWork {
+    /// Counts one for as long as it lives: a handler may be dropped.
+    fn begin(&self) -> impl Drop + use<> {
+        struct Ending(Arc<AtomicUsize>);
+        impl Drop for Ending {
+            fn drop(&mut self) {
+                self.0.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        let count = self.now.fetch_add(1, Ordering::Relaxed) + 1;
+        self.most.fetch_max(count, Ordering::Relaxed);
+        Ending(Arc::clone(&self.now))
+    }
+}
+
+/// A worker that came back under its name went on with a lease that another was about to take: both handled the same
+/// changes at once. Whenever it comes back, one of them has the range.
+#[tokio::test(start_paused = true)]
+async fn a_worker_that_comes_back_renews_its_leases_before_it_handles_anything() {
+    for second in 0..12 {
+        let (followed, at_work) = (Followed::new(1).await, AtWork::default());
+        let start = async |name: &str| {
+            let at_work = at_work.clone();
+            let handler = move |_: Changes<Value>| {
+                let at_work = at_work.clone();
+                async move {
+                    let _working = at_work.begin();
+                    tokio::time::sleep(Duration::from_secs(30)).await;
+                    Ok::<_, HandlerError>(())
+                }
+            };
+            followed.worker(name).start(handler).await.unwrap()
+        };
+        let gone = start("a").await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        let _other = start("b").await;
+        tokio::time::sleep(Duration::from_secs(10)).await;
+        drop(gone);
+        write(&followed.store.items, 0..3, 1).await;
+        tokio::time::sleep(LEASE + Duration::from_secs(second) - Duration::from_secs(6)).await;
+        let _back = start("a").await;
+        tokio::time::sleep(Duration::from_secs(120)).await;
+        assert_eq!(at_work.most.load(Ordering::Relaxed), 1, "back after {second} s");
+    }
 }
