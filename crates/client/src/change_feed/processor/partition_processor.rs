@@ -100,9 +100,11 @@ impl PartitionProcessor {
                     }
                 }
                 Err(NoPage::Gone(error)) => {
-                    if self.is_replaced().await {
-                        return Ok(Ended::Replaced);
-                    }
+                    let error = match self.replace().await {
+                        Ok(true) => return Ok(Ended::Replaced),
+                        Ok(false) => error,
+                        Err(error) => error,
+                    };
                     failures += 1;
                     // A merge: what took the place of the range is asked at once.
                     if failures > 1 {
@@ -188,25 +190,22 @@ impl PartitionProcessor {
         }
     }
 
-    /// Replaces the lease if its range is more than one partition range now. A merge leaves it: it goes on with a
-    /// part of the merged range.
-    async fn is_replaced(&mut self) -> bool {
-        let Ok(link) = self.shared.feed.link() else { return false };
-        let Ok(metadata) = self.shared.feed.driver().refresh_container(link).await else {
-            return false;
-        };
+    /// Replaces the lease if its range is more than one partition range now; says whether it is replaced. A merge
+    /// leaves it: it goes on with a part of the merged range.
+    async fn replace(&mut self) -> crate::Result<bool> {
+        let link = self.shared.feed.link()?;
+        let metadata = self.shared.feed.driver().refresh_container(link).await?;
         let targets = targets_of(&self.range, metadata.ranges());
         if targets.len() < 2 {
-            return false;
+            return Ok(false);
         }
         let parent = self.lease.clone().handled_to(&self.position);
         let children = parent.children(&targets, MAX_TOGETHER);
-        // If that fails, what is stored is looked at again: the lease, or the others, name this worker as their owner.
-        let replaced = self.shared.leases.replace(&parent, &children).await;
-        if let Err(error) = replaced {
-            tracing::warn!(lease = self.lease.id, %error, "a lease of a split range was not replaced");
+        match self.shared.leases.replace(&parent, &children).await {
+            // Replaced by another worker, or by an attempt whose answer was lost: what is stored is looked at again.
+            Err(error) if is_no_longer_there(&error) => Ok(true),
+            replaced => replaced.map(|()| true),
         }
-        true
     }
 
     /// Gives the lease back, for another worker to take at once.
@@ -302,6 +301,11 @@ impl PartitionProcessor {
         self.renew_at = started + self.shared.config.renew_interval();
         self.held_until = started + self.shared.config.lease_duration;
     }
+}
+
+/// Whether a batch was refused because the lease that it replaces is another by now, or gone.
+fn is_no_longer_there(error: &crate::Error) -> bool {
+    matches!(error.kind(), crate::ErrorKind::PreconditionFailed | crate::ErrorKind::NotFound)
 }
 
 async fn poll_renewal(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use sidereal::change_feed::processor::{Changes, HandlerError};
 use sidereal::prelude::*;
-use sidereal_emulator::AccountOptions;
+use sidereal_emulator::{AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_testing::in_process::NetworkFaults;
 
 use super::{Followed, LEASE, noting, write};
@@ -193,4 +193,34 @@ async fn a_worker_that_comes_back_renews_its_leases_before_it_handles_anything()
         tokio::time::sleep(Duration::from_secs(120)).await;
         assert_eq!(at_work.most.load(Ordering::Relaxed), 1, "back after {second} s");
     }
+}
+
+/// A worker that was not allowed to replace the lease of a split range tried it again and again without a pause.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_cannot_be_replaced_is_tried_again_after_a_wait() {
+    let network = NetworkFaults { latency: Duration::from_millis(5), ..NetworkFaults::NONE };
+    let options = AccountOptions { partitions: Some(1), ..AccountOptions::default() };
+    let followed = Followed::with(options, network).await;
+    write(&followed.store.items, 0..10, 1).await;
+    let worker = followed.start("a").await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let account = followed.store.account.account();
+    let effect = FaultEffect::Answer { status: 403, sub_status: 0, retry_after: None };
+    let (operation, container) = (Some(Operation::Batch), Some("db/leases".to_owned()));
+    let condition = FaultCondition { operation, container, ..FaultCondition::default() };
+    account.add_fault(FaultRule { condition, ..FaultRule::new(effect) }).unwrap();
+    account.reset_counters();
+    followed.store.split("0");
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let batches = account.counters().into_iter().filter(|row| row.operation == Operation::Batch);
+    let tried: u64 = batches.map(|row| row.requests).sum();
+    assert!((2..10).contains(&tried), "{tried}");
+    assert!(worker.progress()[0].last_error.as_ref().unwrap().contains("403"));
+    // The lease is kept meanwhile, and replaced as soon as that is possible.
+    assert_eq!(followed.owners().await, [Some("a".to_owned())]);
+    account.clear_faults();
+    write(&followed.store.items, 0..10, 2).await;
+    tokio::time::sleep(Duration::from_secs(120)).await;
+    followed.log.check(10, 2);
+    assert_eq!(followed.owners().await.len(), 2);
 }
