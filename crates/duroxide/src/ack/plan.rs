@@ -1,5 +1,7 @@
 //! Everything that committing a turn writes, as values. Pure: nothing here sends, waits or reads a clock.
 
+use std::collections::BTreeMap;
+
 use duroxide::providers::{
     ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
 };
@@ -114,7 +116,7 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     let beside = replaced(&plan.instance).bytes();
     let mut commit: Vec<Write> = execution.into_iter().collect();
     let left = removed.len().min(write::MAX_BATCH_WRITES - 1 - commit.len());
-    plan.instance.cleanup.extend(removed[left..].iter().map(later));
+    plan.instance.cleanup.extend(later(turn, left));
     commit.extend_from_slice(&removed[..left]);
     (plan.staged, plan.commit) = (write::chunks(staged, beside), commit);
     Ok(plan)
@@ -125,12 +127,21 @@ pub(crate) fn replaced(instance: &InstanceDocument) -> Write {
     Write::replace(&instance.id, instance, instance.etag.clone())
 }
 
-/// A removal that the commit has no room for: the instance remembers it.
-fn later(write: &Write) -> Cleanup {
-    match write.change {
-        write::Change::Delete { .. } => Cleanup::Delete { id: write.id.clone() },
-        _ => Cleanup::Bury { id: write.id.clone() },
+/// The removals that the commit has no room for, after so many: the instance remembers them.
+fn later(turn: &Turn<'_>, removed: usize) -> Vec<Cleanup> {
+    let message = |message: &MessageDocument| match message.is_fenced {
+        true => Cleanup::Delete { id: message.id.clone() },
+        false => Cleanup::Bury { id: message.id.clone() },
+    };
+    let messages = turn.messages.iter().skip(removed).map(message);
+    let mut cancelled: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+    for it in own_cancelled(turn).skip(removed.saturating_sub(turn.messages.len())) {
+        cancelled.entry(it.execution_id).or_default().push(it.activity_id);
     }
+    let cancelled = cancelled.into_iter();
+    let cancelled =
+        cancelled.map(|(execution, activities)| Cleanup::Cancel { execution, activities });
+    messages.chain(cancelled).collect()
 }
 
 /// The documents that a turn creates.
@@ -252,13 +263,17 @@ fn is_cancelled(turn: &Turn<'_>, item: &WorkItem) -> bool {
 /// A tombstone in the place of each activity that is cancelled: a worker that has it finds its lock gone, and there
 /// may be none, which a deletion would fail by.
 fn cancellations<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = Write> + 'a {
-    let is_ours =
-        |cancelled: &&ScheduledActivityIdentifier| cancelled.instance == turn.instance.instance_id;
-    turn.cancelled.iter().filter(is_ours).map(|cancelled| {
+    own_cancelled(turn).map(|cancelled| {
         let id =
             ids::worker_item(&cancelled.instance, cancelled.execution_id, cancelled.activity_id);
         Write::bury(&cancelled.instance, &id)
     })
+}
+
+fn own_cancelled<'a>(
+    turn: &'a Turn<'_>,
+) -> impl Iterator<Item = &'a ScheduledActivityIdentifier> + 'a {
+    turn.cancelled.iter().filter(|cancelled| cancelled.instance == turn.instance.instance_id)
 }
 
 /// Messages to the instance itself are committed with the turn; those to others are remembered and delivered then.
@@ -421,6 +436,7 @@ fn status_of(turn: &Turn<'_>, instance: &mut InstanceDocument) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fetch::clean_up;
     use crate::write::Change;
 
     fn instance() -> InstanceDocument {
@@ -559,6 +575,24 @@ mod tests {
         assert_eq!(ids(&plan.commit[..2]), ["i:worker:1:2", "i:worker:1:7"]);
         assert!(plan.commit[..2].iter().all(|write| matches!(write.change, Change::Upsert(_))));
         assert_eq!(plan.workers, [None]);
+    }
+
+    /// The ids of what the commit has no room to remove were more than a document holds.
+    #[test]
+    fn a_turn_may_cancel_a_hundred_thousand_activities() {
+        let cancel = |activity_id| ScheduledActivityIdentifier {
+            instance: "i".to_owned(),
+            execution_id: 1,
+            activity_id,
+        };
+        let parts = Parts { cancelled: (0..100_000).map(cancel).collect(), ..Parts::default() };
+        let plan =
+            planned(&instance(), |turn, parts| turn.cancelled = &parts.cancelled, &parts).unwrap();
+        let commit = [&[replaced(&plan.instance)], plan.commit.as_slice()].concat();
+        assert!(write::fits(&commit), "{}", commit[0].bytes());
+        let later = clean_up(&plan.instance);
+        assert_eq!(later.len() + ids(&plan.commit).len() - 1, 100_000, "beside the execution");
+        assert_eq!(later.last().unwrap().id, "i:worker:1:99999");
     }
 
     #[test]

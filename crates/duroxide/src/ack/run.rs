@@ -17,8 +17,9 @@ use super::{AckPlan, Turn, plan, replaced};
 use crate::cache::Replay;
 use crate::call::about_turn;
 use crate::core::Core;
-use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
+use crate::documents::{Cleanup, InstanceDocument, KeyValueDocument, MessageDocument, kinds};
 use crate::failure::{Cause, Failure};
+use crate::fetch::clean_up;
 use crate::held::HeldTurn;
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
@@ -117,6 +118,7 @@ impl Core {
         })?;
         let (etags, next) = self.commit_with_next(token, &mut held, &plan, next).await?;
         self.store.telemetry.turn_committed();
+        self.clean_up_after(&mut held).await;
         self.turns.remove(token);
         self.remember(&mut held, &plan, &outcome);
         let now = self.store.now();
@@ -133,6 +135,27 @@ impl Core {
         }
         self.deliver_all(plan.intents).await;
         Ok(())
+    }
+
+    /// Removes what a commit had no room for: nobody is to be given an activity that was cancelled. Best effort: the next
+    /// turn, if there is one, begins with what is left.
+    async fn clean_up_after(&self, held: &mut HeldTurn) {
+        let partition = held.instance.instance_id.clone();
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        for chunk in write::chunks(clean_up(&held.instance), replaced(&held.instance).bytes()) {
+            let mut instance = held.instance.clone();
+            instance.cleanup = Cleanup::without_first(&instance.cleanup, chunk.len());
+            // Fenced: an instance that was deleted and started again has activities of the same ids.
+            let batch: Vec<Write> = std::iter::once(replaced(&instance)).chain(chunk).collect();
+            match self.store.write(&partition, &batch, until).await {
+                Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
+                Err(failure) => {
+                    tracing::debug!(instance = partition, error = %failure.error(), "what a turn left is removed by the next one");
+                    return;
+                }
+            }
+            held.instance = instance;
+        }
     }
 
     /// Keeps what the next turn is replayed from.

@@ -92,6 +92,34 @@ pub(crate) enum Cleanup {
     Delete { id: String },
     /// Replace it by a tombstone, so that it cannot be created again.
     Bury { id: String },
+    /// Replace activities by tombstones. Their ids follow from these numbers: there may be many thousands.
+    Cancel { execution: u64, activities: Vec<u64> },
+}
+
+impl Cleanup {
+    /// What is left of a list after its first removals.
+    pub(crate) fn without_first(list: &[Self], count: usize) -> Vec<Self> {
+        let (mut done, mut left) = (count, Vec::new());
+        for item in list {
+            match item {
+                Self::Cancel { execution, activities } if activities.len() > done => {
+                    let (execution, activities) = (*execution, activities[done..].to_vec());
+                    left.push(Self::Cancel { execution, activities });
+                }
+                Self::Delete { .. } | Self::Bury { .. } if done == 0 => left.push(item.clone()),
+                Self::Cancel { .. } | Self::Delete { .. } | Self::Bury { .. } => {}
+            }
+            done = done.saturating_sub(item.removals());
+        }
+        left
+    }
+
+    fn removals(&self) -> usize {
+        match self {
+            Self::Delete { .. } | Self::Bury { .. } => 1,
+            Self::Cancel { activities, .. } => activities.len(),
+        }
+    }
 }
 
 impl InstanceDocument {
@@ -176,5 +204,25 @@ impl From<&semver::Version> for PinnedVersion {
 impl From<PinnedVersion> for semver::Version {
     fn from(version: PinnedVersion) -> Self {
         Self::new(version.major, version.minor, version.patch)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removals_are_left_out_of_a_list_in_its_order() {
+        let cancel =
+            |activities: &[u64]| Cleanup::Cancel { execution: 1, activities: activities.to_vec() };
+        let delete = || Cleanup::Delete { id: "d".to_owned() };
+        let list = [delete(), cancel(&[2, 3]), delete(), cancel(&[4])];
+        let left = |count| Cleanup::without_first(&list, count);
+        assert_eq!(left(0), list);
+        assert_eq!(left(1), [cancel(&[2, 3]), delete(), cancel(&[4])]);
+        assert_eq!(left(2), [cancel(&[3]), delete(), cancel(&[4])]);
+        assert_eq!(left(3), [delete(), cancel(&[4])]);
+        assert_eq!(left(4), [cancel(&[4])]);
+        assert_eq!(left(9), []);
     }
 }

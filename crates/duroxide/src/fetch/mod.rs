@@ -9,7 +9,7 @@ mod terms;
 
 pub(crate) use offer::TurnOffer;
 pub(crate) use plan::{
-    Blocked, FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, consume,
-    is_supported, plan, plan_created,
+    Blocked, FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, clean_up,
+    consume, is_supported, plan, plan_created,
 };
 pub(crate) use terms::{LockedTurn, SharedFilter, TurnTerms};

@@ -4,6 +4,7 @@
 use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 
 use crate::documents::{Cleanup, InstanceDocument, MessageDocument, PinnedVersion};
+use crate::ids;
 use crate::work_items::is_start;
 use crate::write::{Change, Write};
 
@@ -153,12 +154,20 @@ pub(crate) fn consume(message: &MessageDocument) -> Write {
     }
 }
 
-fn clean_up(instance: &InstanceDocument) -> Vec<Write> {
-    let write = |cleanup: &Cleanup| match cleanup {
-        Cleanup::Delete { id } => Write::delete(id, None),
-        Cleanup::Bury { id } => Write::bury(&instance.instance_id, id),
-    };
-    instance.cleanup.iter().map(write).collect()
+/// Removes what a committed turn had no room for.
+pub(crate) fn clean_up(instance: &InstanceDocument) -> Vec<Write> {
+    let (mut writes, name) = (Vec::new(), &instance.instance_id);
+    for cleanup in &instance.cleanup {
+        match cleanup {
+            Cleanup::Delete { id } => writes.push(Write::delete(id, None)),
+            Cleanup::Bury { id } => writes.push(Write::bury(name, id)),
+            Cleanup::Cancel { execution, activities } => {
+                let ids = activities.iter().map(|id| ids::worker_item(name, *execution, *id));
+                writes.extend(ids.map(|id| Write::bury(name, &id)));
+            }
+        }
+    }
+    writes
 }
 
 fn lock(

@@ -197,12 +197,46 @@ async fn a_turn_schedules_more_activities_than_batches_hold_and_another_cancels_
     // The worker that has one is told, and nobody is given another.
     let refused = provider.renew_work_item_lock(&taken, LOCK).await;
     assert!(!refused.unwrap_err().is_retryable());
-    // What the commit had no room for goes before the next turn.
+    // What the commit had no room for has gone right after it.
     enqueue(&provider, raised("i", "1")).await;
     let (_, token, _) = fetch(&provider).await.unwrap();
     ack(&provider, &token, Done::default()).await.unwrap();
     assert_eq!(fetch_activity(&provider).await, None);
     assert_eq!(world.count("worker_queue").await, 0);
+}
+
+/// What a commit had no room to remove was left to the next turn. An orchestration that has ended has none: activities that
+/// it had cancelled were run, and a worker that had one was not told.
+#[tokio::test(start_paused = true)]
+async fn an_orchestration_that_ends_leaves_none_of_its_many_activities_to_be_run() {
+    const ACTIVITIES: u64 = 500;
+    let world = World::new();
+    let provider = world.settled().await;
+    begin(&provider, "i", fan_out(ACTIVITIES)).await;
+    let mut taken = Vec::new();
+    for _ in 0..150 {
+        taken.push(fetch_activity(&provider).await.unwrap().1);
+    }
+    enqueue(&provider, raised("i", "1")).await;
+    let (_, token, _) = fetch(&provider).await.unwrap();
+    let cancelled = |activity_id| ScheduledActivityIdentifier {
+        instance: "i".to_owned(),
+        execution_id: 1,
+        activity_id,
+    };
+    let cancelled = (2..2 + ACTIVITIES).map(cancelled).collect();
+    let mut done = Done { cancelled, ..Done::default() };
+    done.metadata.status = Some("Completed".to_owned());
+    ack(&provider, &token, done).await.unwrap();
+    assert_eq!((fetch_activity(&provider).await, world.count("worker_queue").await), (None, 0));
+    for token in taken {
+        assert!(provider.renew_work_item_lock(&token, LOCK).await.is_err(), "its worker is told");
+    }
+    // Nothing is left for a next turn.
+    enqueue(&provider, raised("i", "2")).await;
+    let (fetched, requests) = world.requests(fetch(&provider)).await;
+    assert!(fetched.is_some());
+    assert!(requests <= 4, "candidates, the instance, its lock, its history: {requests}");
 }
 
 /// How many activities come together: 1,500 if `SIDEREAL_EXHAUSTIVE` is set, else fewer, which take seconds less.
