@@ -35,6 +35,8 @@ pub struct DiagnosticsContextBuilder {
 struct LeftOut {
     attempts: usize,
     charge: f64,
+    /// Whether one of them may have been carried out although no response of its own says so.
+    is_ambiguous: bool,
 }
 
 impl DiagnosticsContextBuilder {
@@ -72,6 +74,7 @@ impl DiagnosticsContextBuilder {
             // The last one goes: the newest attempt takes its slot, and its charge was still paid.
             self.left_out.attempts += 1;
             self.left_out.charge += last.charge.unwrap_or(0.0);
+            self.left_out.is_ambiguous |= is_ambiguous(last);
             *last = attempt;
         }
     }
@@ -109,6 +112,7 @@ impl DiagnosticsContextBuilder {
     pub fn absorb(&mut self, other: Self) {
         self.left_out.attempts += other.left_out.attempts;
         self.left_out.charge += other.left_out.charge;
+        self.left_out.is_ambiguous |= other.left_out.is_ambiguous;
         for attempt in other.attempts {
             self.push(attempt);
         }
@@ -210,11 +214,7 @@ impl DiagnosticsContext {
     /// with 409 after such an attempt may have met what it wrote itself.
     #[must_use]
     pub fn has_ambiguous_attempt(&self) -> bool {
-        self.attempts().iter().any(|attempt| match (attempt.status, &attempt.failure) {
-            (Some(status), None) => row_of_write(status).is_ambiguous,
-            // Lost, or abandoned: what was never sent did nothing.
-            (_, Some(_)) | (None, None) => !attempt.request_sent.is_safe_to_resend(),
-        })
+        self.collected.left_out.is_ambiguous || self.attempts().iter().any(is_ambiguous)
     }
 
     /// What the application should know of the account and of its settings, beside this operation.
@@ -232,6 +232,15 @@ impl DiagnosticsContext {
     /// When it ended.
     pub(super) fn ended(&self) -> Instant {
         self.collected.started + self.elapsed
+    }
+}
+
+/// Whether an attempt at a write may have been carried out although no response says so.
+fn is_ambiguous(attempt: &RequestDiagnostics) -> bool {
+    match (attempt.status, &attempt.failure) {
+        (Some(status), None) => row_of_write(status).is_ambiguous,
+        // Lost, or abandoned: what was never sent did nothing.
+        (_, Some(_)) | (None, None) => !attempt.request_sent.is_safe_to_resend(),
     }
 }
 

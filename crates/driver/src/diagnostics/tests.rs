@@ -344,3 +344,24 @@ fn an_attempt_is_ambiguous_if_it_was_sent_and_nothing_says_that_it_was_not_carri
     assert!(!ended(answered(CosmosStatus::new(429), 1.0, start)));
     assert!(!ended(answered(CosmosStatus::new(503), 1.0, start)));
 }
+
+/// A write that was throttled very often and lost once was reported as never lost: the attempt was left out.
+#[test]
+fn an_ambiguous_attempt_that_is_left_out_still_counts() {
+    let start = Instant::now();
+    let throttled = || answered(CosmosStatus::new(429), 1.0, start);
+    let ended = |attempt: RequestDiagnostics| {
+        let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
+        (0..ATTEMPTS_KEPT).for_each(|_| builder.push(throttled()));
+        builder.push(attempt);
+        builder.push(answered(CosmosStatus::new(409), 1.0, start + ms(20)));
+        // As the other leg of a race.
+        let mut race = DiagnosticsContextBuilder::new(ACTIVITY, start);
+        race.absorb(builder);
+        race.complete(CosmosStatus::new(409), start + ms(30))
+    };
+    let lost = ended(answered(CosmosStatus::new(408), 1.0, start + ms(10)));
+    assert!(lost.attempts().iter().all(|attempt| attempt.status != Some(CosmosStatus::new(408))));
+    assert!(lost.has_ambiguous_attempt());
+    assert!(!ended(throttled()).has_ambiguous_attempt());
+}
