@@ -90,7 +90,7 @@ impl Core {
 
     /// Fetches from an instance that a hint was about.
     pub(super) async fn fetch_claimed(
-        &self,
+        self: &Arc<Self>,
         mut claim: Claim,
         asked: Asked<'_>,
     ) -> Result<Option<LockedTurn>, ProviderError> {
@@ -116,7 +116,7 @@ impl Core {
     /// all messages that came since. The etags are conditions, so it fails where that is not all there is; but a
     /// message of another process may be left for the next turn.
     async fn fetch_known(
-        &self,
+        self: &Arc<Self>,
         instance: &str,
         messages: Vec<ReadMessage>,
         asked: Asked<'_>,
@@ -245,7 +245,7 @@ impl Core {
 
     /// Fetches the next turn of one instance; none if it has none now.
     async fn fetch_from(
-        &self,
+        self: &Arc<Self>,
         instance: &str,
         asked: Asked<'_>,
     ) -> Result<Option<LockedTurn>, Failure> {
@@ -359,7 +359,7 @@ impl Core {
 
     /// Locks a turn, and reads what it needs.
     async fn lock(
-        &self,
+        self: &Arc<Self>,
         plan: LockPlan,
         token: String,
         asked: Asked<'_>,
@@ -372,18 +372,25 @@ impl Core {
                 // Another dispatcher was faster.
                 Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => return Ok(None),
                 Cause::Ambiguous => {
-                    let Some(there) = self.read_instance(&partition).await? else {
+                    let there = self.read_instance(&partition).await;
+                    // If it was locked, nobody works with the lock.
+                    let there = there.inspect_err(|_| self.spawn_release(token.clone()))?;
+                    let Some(there) = there.filter(|there| there.is_held_by(&token)) else {
                         return Ok(None);
                     };
-                    if !there.is_held_by(&token) {
-                        return Ok(None);
-                    }
                     plan.instance = there;
                 }
                 Cause::Transient | Cause::Refused => return Err(failure),
             },
         }
-        self.locked(plan, token, asked).await.map(Some)
+        let locked = self.locked(plan, token.clone(), asked).await;
+        if let Err(failure) = &locked
+            && failure.cause == Cause::Transient
+        {
+            // The turn was not tried. If its history can never be read, that counts as an attempt, until there are too many.
+            self.spawn_release(token);
+        }
+        locked.map(Some)
     }
 
     /// Reads what a turn needs that was locked.

@@ -137,3 +137,38 @@ async fn a_commit_that_may_have_happened_and_did_not_is_sent_again() {
     assert_eq!(lost.load(Ordering::Relaxed), 0, "every one of them was a commit that was lost");
     assert_eq!((world.count("history").await, world.count("orch_queue").await), (1, 0));
 }
+
+/// An account that refuses to be asked for histories while it is told to.
+fn without_histories() -> (World, Arc<AtomicBool>) {
+    let is_refused = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&is_refused);
+    let world = World::scripted(move |request| {
+        let is_history =
+            String::from_utf8_lossy(request.body()).contains("c.executionId = @execution");
+        (is_history && told.load(Ordering::Relaxed)).then(|| refusal(429, 3200))
+    });
+    (world, is_refused)
+}
+
+/// The turn stayed locked for nobody, and each time an attempt was counted: ten such fetches, and the runtime takes the
+/// orchestration for one that cannot be run.
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_history_cannot_be_read_is_given_back_as_if_it_had_not_been_tried() {
+    const LONG_LOCK: Duration = Duration::from_secs(600);
+    let (world, is_refused) = without_histories();
+    let client = world.settled().await;
+    begin(&client, "i", Done::first("i")).await;
+    enqueue(&client, raised("i", "1")).await;
+    // It has not seen the history.
+    let provider = world.settled().await;
+    for poll in [Duration::ZERO, Duration::from_secs(1)] {
+        is_refused.store(true, Ordering::Relaxed);
+        let fetched = provider.fetch_orchestration_item(LONG_LOCK, poll, None).await;
+        assert!(fetched.unwrap_err().is_retryable());
+        is_refused.store(false, Ordering::Relaxed);
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let (turn, token, attempts) = fetch(&provider).await.unwrap();
+        assert_eq!((turn.history.len(), attempts), (1, 1), "{poll:?}");
+        provider.abandon_orchestration_item(&token, None, true).await.unwrap();
+    }
+}
