@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use duroxide::providers::WorkItem;
-use futures_util::future::join_all;
+use futures_util::StreamExt;
+use futures_util::stream;
 use serde_json::{Value, json};
 use sidereal_protocol::Etag;
 
@@ -30,6 +31,10 @@ pub(crate) const RECONCILER: &str = "reconciler";
 /// Intents that wait for longer than an attempt may take.
 const PENDING: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent' AND c.status = 'pending' \
      AND c.createdAt <= @before";
+
+/// How many messages are delivered at the same time: a turn may have thousands, and one whose target does not answer is
+/// waited for while others are delivered.
+const AT_ONCE: usize = 32;
 
 /// How many intents of others are read at once.
 const SCAN_PAGE: u32 = 100;
@@ -64,21 +69,21 @@ impl Core {
         self: &Arc<Self>,
         intents: Vec<(IntentDocument, Vec<PartDocument>)>,
     ) {
-        let deliveries = intents.into_iter().map(|(intent, parts)| async move {
+        let deliveries = stream::iter(intents).map(|(intent, parts)| async move {
             let text = match &intent.payload {
                 Payload::Inline(text) => text.clone(),
                 Payload::Parts { .. } => parts.into_iter().map(|part| part.data).collect(),
             };
-            let delivered = self.deliver(&intent, text).await;
-            (intent, delivered)
-        });
-        let mut done = Vec::new();
-        for (intent, delivered) in join_all(deliveries).await {
-            match delivered {
-                Ok(()) => done.push(intent),
-                Err(failure) => self.not_delivered(intent, &failure).await,
+            match self.deliver(&intent, text).await {
+                Ok(()) => Some(intent),
+                Err(failure) => {
+                    self.not_delivered(intent, &failure).await;
+                    None
+                }
             }
-        }
+        });
+        let delivered = deliveries.buffer_unordered(AT_ONCE);
+        let done: Vec<IntentDocument> = delivered.filter_map(std::future::ready).collect().await;
         if !done.is_empty() {
             let core = Arc::clone(self);
             self.spawn_metered("outbox", async move { core.forget(done).await });
@@ -211,27 +216,29 @@ impl Core {
 
     /// Delivers intents that the feeder has found, by their instances and ids.
     pub(crate) async fn redeliver_found(self: &Arc<Self>, found: Vec<(String, String)>) {
-        let mut intents = Vec::new();
-        for (instance, id) in found {
+        let read = |(instance, id): (String, String)| async move {
             match self.store.read::<IntentDocument>(&instance, &id).await {
-                Ok(intent) => intents.extend(intent),
+                Ok(intent) => intent,
                 Err(failure) => {
                     tracing::debug!(id, error = %failure.error(), "a message is delivered later");
+                    None
                 }
             }
-        }
-        self.redeliver(intents).await;
+        };
+        let intents = stream::iter(found).map(read).buffer_unordered(AT_ONCE);
+        self.redeliver(intents.filter_map(std::future::ready).collect().await).await;
     }
 
     async fn redeliver(self: &Arc<Self>, intents: Vec<IntentDocument>) {
-        for intent in intents {
+        let redeliver = |intent: IntentDocument| async move {
             if let Err(failure) = self.redeliver_one(&intent).await {
                 if failure.cause != Cause::Refused {
                     self.note(&intent, delivery::PENDING, failure.error().to_string()).await;
                 }
                 self.not_delivered(intent, &failure).await;
             }
-        }
+        };
+        stream::iter(intents).for_each_concurrent(AT_ONCE, redeliver).await;
     }
 
     async fn redeliver_one(self: &Arc<Self>, intent: &IntentDocument) -> Result<(), Failure> {

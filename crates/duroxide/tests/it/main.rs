@@ -8,6 +8,7 @@ mod claiming_ahead;
 mod costs;
 mod crashes;
 mod deleting;
+mod deliveries;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
