@@ -4,7 +4,7 @@
 //! concurrent response's token is lost. A response changes the range that it is about and nothing else.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
@@ -42,7 +42,8 @@ impl SessionHeaders {
     /// Whether a response only repeats what its request carried: the session knows it.
     pub(crate) fn are_repeated_by(&self, response: &HeaderMap) -> bool {
         let said = ResponseHeaders::new(response).session_progress();
-        self.is_kept && said.token == Some(&self.token) && said.owner_id == self.rid.as_ref()
+        let is_same_container = said.owner_id.is_none() || said.owner_id == self.rid.as_ref();
+        self.is_kept && said.token == Some(&self.token) && is_same_container
     }
 }
 
@@ -58,10 +59,9 @@ pub(crate) enum SessionNews {
 /// The session of one container.
 #[derive(Debug)]
 struct ContainerSession {
-    /// A container that was recreated under the same name has another, and its log begins anew.
-    rid: Box<str>,
-    /// The same, as it is sent.
-    rid_header: Option<HeaderValue>,
+    /// The container's RID, once a response has named it. A container that was recreated under the same name has
+    /// another one, and its log starts over.
+    rid: OnceLock<HeaderValue>,
     /// Changed only when a range is new.
     ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
 }
@@ -106,7 +106,7 @@ impl SessionContainer {
             Some((range, parents)) => inherited(&ranges, range, parents)?,
             None => all_of(&ranges)?,
         };
-        Some(SessionHeaders { token, rid: session.rid_header.clone(), is_kept })
+        Some(SessionHeaders { token, rid: session.rid.get().cloned(), is_kept })
     }
 
     /// Takes in what a response says of its container's progress. Says whether the container is not the one
@@ -114,10 +114,11 @@ impl SessionContainer {
     pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
         let said = ResponseHeaders::new(response).session_progress();
         let Some(text) = said.token else { return SessionNews::Same };
-        let rid = said.owner_id.and_then(|it| it.to_str().ok()).unwrap_or_default();
+        // Optional in responses, and missing from some errors: absent means unknown, not another container.
+        let rid = said.owner_id.filter(|rid| !rid.is_empty());
         let containers = self.containers.load();
         let before = containers.get(container);
-        let known = before.filter(|session| *session.rid == *rid);
+        let known = before.filter(|session| session.is_of(rid));
         // The usual case: nothing was written since, and nothing is parsed.
         if known.is_some_and(|session| session.has_seen(text)) {
             return SessionNews::Same;
@@ -146,12 +147,12 @@ impl SessionContainer {
     }
 
     /// The session of a container that is new, or was recreated.
-    fn begin(&self, container: &Arc<str>, rid: &str) -> Arc<ContainerSession> {
+    fn begin(&self, container: &Arc<str>, rid: Option<&HeaderValue>) -> Arc<ContainerSession> {
         let session = Arc::new(ContainerSession::new(rid));
         self.containers.rcu(|containers| {
             let mut containers = BTreeMap::clone(containers);
             // Another response may have begun it meanwhile.
-            if containers.get(container).is_none_or(|it| it.rid != session.rid) {
+            if containers.get(container).is_none_or(|it| !it.is_of(rid)) {
                 if containers.len() >= MAX_CONTAINERS {
                     containers.pop_first();
                 }
@@ -199,9 +200,16 @@ fn all_of(ranges: &Ranges) -> Option<(HeaderValue, bool)> {
 }
 
 impl ContainerSession {
-    fn new(rid: &str) -> Self {
-        let rid_header = HeaderValue::from_str(rid).ok().filter(|_| !rid.is_empty());
-        Self { rid: rid.into(), rid_header, ranges: ArcSwap::default() }
+    fn new(rid: Option<&HeaderValue>) -> Self {
+        let session = Self { rid: OnceLock::new(), ranges: ArcSwap::default() };
+        session.is_of(rid);
+        session
+    }
+
+    /// Whether the session is about the container with this RID: only two different RIDs mean two containers. The
+    /// first RID that a response names becomes the session's.
+    fn is_of(&self, rid: Option<&HeaderValue>) -> bool {
+        rid.is_none_or(|rid| self.rid.get_or_init(|| rid.clone()) == rid)
     }
 
     /// Whether a token of one range says what is known of it, to the byte.
@@ -336,6 +344,34 @@ mod tests {
         assert_eq!(token(&sessions), None);
     }
 
+    fn without_rid(token: &str) -> HeaderMap {
+        let mut headers = response(token, "rid");
+        headers.remove(names::OWNER_ID);
+        headers
+    }
+
+    /// A response without `x-ms-content-path` was taken for another container, and the whole session was dropped.
+    #[test]
+    fn a_response_that_names_no_container_advances_the_session() {
+        let sessions = SessionContainer::default();
+        let empty = response("0:-1#6", "");
+        let news = [
+            sessions.observe(&orders(), &without_rid("0:-1#4")),
+            sessions.observe(&orders(), &response("0:-1#5", "rid")),
+            sessions.observe(&orders(), &empty),
+            sessions.observe(&orders(), &without_rid("1:-1#7")),
+        ];
+        assert_eq!(news, [SessionNews::Same; 4]);
+        let carried = sessions.token_for(&orders(), None).unwrap();
+        assert_eq!(
+            (carried.token, carried.rid),
+            ("0:-1#6,1:-1#7".parse().unwrap(), "rid".parse().ok())
+        );
+        let own = sessions.token_for(&orders(), Some((&0.into(), &[]))).unwrap();
+        assert!(own.are_repeated_by(&without_rid("0:-1#6")));
+        assert_eq!(sessions.observe(&orders(), &response("0:-1#1", "new")), SessionNews::Recreated);
+    }
+
     #[test]
     fn what_is_no_token_changes_nothing() {
         let sessions = SessionContainer::default();
@@ -352,7 +388,7 @@ mod tests {
             // Filled at once, not by `observe`, which copies the map for each new container.
             let link: Arc<str> = format!("dbs/store/colls/{number:06}").into();
             if number < MAX_CONTAINERS {
-                let session = Arc::new(ContainerSession::new("rid"));
+                let session = Arc::new(ContainerSession::new(None));
                 let mut containers = Arc::unwrap_or_clone(sessions.containers.swap(Arc::default()));
                 containers.insert(link, session);
                 sessions.containers.store(Arc::new(containers));
