@@ -165,6 +165,10 @@ impl TransactionalBatch {
         if self.operations.iter().all(BatchOperation::is_idempotent) {
             operation = operation.repeatable();
         }
+        // All or none are applied, so one condition guards them all.
+        if self.operations.iter().any(BatchOperation::is_conditional) {
+            operation = operation.conditional();
+        }
         Ok((operation, self.operations))
     }
 }

@@ -6,8 +6,8 @@ use sidereal_protocol::ResourceLink;
 
 use crate::driver_core::{CoreParts, DriverCore};
 use crate::options::{
-    AvailabilityOptions, ClientMethodOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
-    RequestOptions, validate,
+    AmbiguousWriteRetry, AvailabilityOptions, ClientMethodOptions, CosmosClientOptions,
+    ItemWriteOptions, OptionLayers, RequestOptions, validate,
 };
 use crate::routing::{
     AccountMetadataCache, ContainerMetadata, LocationStateStore, PartitionFailoverConfig,
@@ -177,6 +177,13 @@ impl CosmosDriver {
         options: &OperationOptions<'_>,
     ) -> Result<CosmosResponse, Error> {
         self.core.execute(operation, options).await
+    }
+
+    /// Which writes of a call are sent again after an attempt that may have been applied: for callers that send an
+    /// operation again by themselves.
+    #[must_use]
+    pub fn ambiguous_write_retry(&self, call: &AvailabilityOptions) -> AmbiguousWriteRetry {
+        self.core.options.availability(call).retry_ambiguous_writes()
     }
 
     /// What is known of a container: its identity, what it is partitioned by, its partition ranges. It is read

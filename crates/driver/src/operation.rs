@@ -13,6 +13,7 @@ use sidereal_protocol::{
 pub(crate) use self::encoded::Encoded;
 pub(crate) use self::target::EncodedTarget;
 pub use self::target::OperationTarget;
+use crate::options::AmbiguousWriteRetry;
 use crate::retry::RequestKind;
 
 /// One operation on one resource or feed: what is asked, not where or how often.
@@ -29,6 +30,7 @@ pub struct CosmosOperation {
     headers: HeaderMap,
     body: Bytes,
     is_repeatable: bool,
+    is_conditional: bool,
 }
 
 /// What must hold of a resource for an operation to take place.
@@ -230,6 +232,7 @@ impl CosmosOperation {
             headers: HeaderMap::new(),
             body: Bytes::new(),
             is_repeatable: operation_type.is_idempotent(),
+            is_conditional: false,
         }
     }
 
@@ -279,6 +282,14 @@ impl CosmosOperation {
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.is_repeatable = true;
+        self
+    }
+
+    /// The same operation, whose body holds a condition that refuses the repetition of all of it: a batch with an
+    /// `ifMatch` or a create. See [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry).
+    #[must_use]
+    pub fn conditional(mut self) -> Self {
+        self.is_conditional = true;
         self
     }
 
@@ -338,13 +349,20 @@ impl CosmosOperation {
         &self.body
     }
 
-    /// What repeating it may do.
-    pub(crate) fn request_kind(&self) -> RequestKind {
-        match (self.operation_type.is_read_only(), self.is_repeatable) {
-            (true, _) => RequestKind::Read,
-            (false, true) => RequestKind::IdempotentWrite,
-            (false, false) => RequestKind::Write,
+    /// What repeating it may do, as far as the settings let it be repeated. `has_etag`: the call gives it a condition.
+    pub(crate) fn request_kind(&self, retry: AmbiguousWriteRetry, has_etag: bool) -> RequestKind {
+        if self.operation_type.is_read_only() {
+            return RequestKind::Read;
         }
+        match retry.permits(self.is_repeatable, self.is_conditional() || has_etag) {
+            true => RequestKind::IdempotentWrite,
+            false => RequestKind::Write,
+        }
+    }
+
+    /// Whether it takes place only if something holds of what it changes.
+    pub(crate) fn is_conditional(&self) -> bool {
+        self.is_conditional || matches!(self.precondition, Some(Precondition::IfMatch(_)))
     }
 
     /// Whether applying it twice does no harm.

@@ -7,6 +7,7 @@ use std::task::Poll;
 
 use futures_core::Stream;
 use sidereal_driver::diagnostics::DiagnosticsContext;
+use sidereal_driver::options::AmbiguousWriteRetry;
 use sidereal_driver::{ContainerMetadata, CosmosOperation};
 use sidereal_protocol::{BatchResult, PartitionKeyRangeId, ResourceLink};
 use tokio::task::JoinSet;
@@ -39,6 +40,7 @@ pub(super) struct Engine<S> {
     link: ResourceLink,
     metadata: Arc<ContainerMetadata>,
     call: Arc<Call>,
+    ambiguous_writes: AmbiguousWriteRetry,
     limits: Limits,
     callback: Option<ProgressCallback>,
     source: Source<S>,
@@ -72,10 +74,13 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         let (link, call) = (container.link()?.clone(), call.started());
         let metadata = container.driver().container(&link);
         let metadata = call.bounded("the container was being read", metadata).await??;
+        let ambiguous_writes =
+            container.driver().ambiguous_write_retry(&call.options().availability);
         Ok(Self {
             container,
             link,
             metadata,
+            ambiguous_writes,
             call: Arc::new(call),
             limits,
             callback,
@@ -159,7 +164,9 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         let index = self.slots.len();
         self.progress.taken += 1;
         let definition = self.metadata.partition_key_definition();
-        let placed = encoded.and_then(|encoded| {
+        let placed = encoded.and_then(|mut encoded| {
+            encoded.is_repeatable =
+                self.ambiguous_writes.permits(encoded.is_repeatable, encoded.is_conditional);
             if name.key.components().len() != definition.paths().len()
                 && !name.key.components().is_empty()
             {
@@ -221,11 +228,14 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         let link = self.link.clone();
         self.in_flight.spawn(in_current_context(async move {
             let body = batch_body(batch.iter().map(|it| &it.encoded));
-            let is_repeatable = batch.iter().all(|it| it.encoded.is_idempotent);
+            let is_repeatable = batch.iter().all(|it| it.encoded.is_repeatable);
+            // Each is applied by itself, so the condition of one guards none of the others.
+            let is_conditional = batch.iter().all(|it| it.encoded.is_conditional);
             // A link of a container makes a path.
             let operation = CosmosOperation::execute_bulk(&link, range.clone(), body)
                 .expect("the link is a container's: it was resolved");
             let operation = if is_repeatable { operation.repeatable() } else { operation };
+            let operation = if is_conditional { operation.conditional() } else { operation };
             let outcome = driver.execute_operation(&operation, &call.options()).await;
             CompletedBatch { range, batch, outcome: outcome.map_err(Arc::new) }
         }));

@@ -166,8 +166,11 @@ pub(super) struct Encoded {
     /// The object without its closing brace.
     head: Vec<u8>,
     body: Bytes,
-    /// Applied twice, it leaves the data as applied once.
-    pub(super) is_idempotent: bool,
+    /// Whether it may be sent again after an attempt that may have been applied: if applied twice, it leaves the data
+    /// as applied once. The settings can say less.
+    pub(super) is_repeatable: bool,
+    /// It takes place only if something holds of its item.
+    pub(super) is_conditional: bool,
 }
 
 const BODY: &[u8] = br#","resourceBody":"#;
@@ -177,11 +180,12 @@ impl Encoded {
     ///
     /// It would be larger than the service takes a batch, alone.
     fn new(kind: BatchOperationType, head: &Head<'_>, body: Bytes) -> Result<Self> {
-        let is_idempotent = kind != BatchOperationType::Patch
+        let is_repeatable = kind != BatchOperationType::Patch
             || PatchDocument::from_json(&body).is_ok_and(|patch| patch.is_idempotent());
+        let is_conditional = kind == BatchOperationType::Create || head.if_match.is_some();
         let mut head = crate::item_body::encode(head)?.to_vec();
         head.pop();
-        let encoded = Self { head, body, is_idempotent };
+        let encoded = Self { head, body, is_repeatable, is_conditional };
         match encoded.len() + BRACKETS <= MAX_BATCH_BYTES {
             true => Ok(encoded),
             false => Err(Error::invalid(format!(
@@ -246,7 +250,7 @@ mod tests {
         ];
         let encoded: Vec<Encoded> =
             operations.into_iter().map(|it| it.encoded().1.unwrap()).collect();
-        let idempotent: Vec<bool> = encoded.iter().map(|it| it.is_idempotent).collect();
+        let idempotent: Vec<bool> = encoded.iter().map(|it| it.is_repeatable).collect();
         assert_eq!(idempotent, [true, true, true, false]);
         let body = batch_body(encoded.iter());
         let length: usize = encoded.iter().map(Encoded::len).sum();

@@ -62,7 +62,7 @@ pub(super) fn judge_result(
         // Refused before anything was done with it.
         410 | 424 | 429 | 449 | 503 => again(Again::Failed),
         413 if together > 1 => again(Again::Smaller),
-        408 if operation.encoded.is_idempotent => bounded(operation, Again::Failed, true),
+        408 if operation.encoded.is_repeatable => bounded(operation, Again::Failed, true),
         408 | 500 => Verdict::Failed { may_have_been_applied: true },
         _ => Verdict::Failed { may_have_been_applied: maybe },
     }
@@ -72,7 +72,7 @@ pub(super) fn judge_result(
 pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize) -> Verdict {
     let maybe = error.may_have_been_applied() || operation.may_have_been_applied;
     let again = |why| bounded(operation, why, maybe);
-    let is_unclear = error.may_have_been_applied() && !operation.encoded.is_idempotent;
+    let is_unclear = error.may_have_been_applied() && !operation.encoded.is_repeatable;
     match (error.kind(), error.status()) {
         // Applied a second time it would do harm.
         _ if is_unclear => Verdict::Failed { may_have_been_applied: true },

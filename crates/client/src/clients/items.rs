@@ -52,6 +52,9 @@ impl ContainerClient {
 
     /// Creates an item; there must be none of its id in its partition key.
     ///
+    /// If its answer is lost it is sent again, which can undo what another writer did in between:
+    /// [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry) tells how, and narrows it.
+    ///
     /// ```no_run
     /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
     /// let order = serde_json::json!({"id": "4711", "customer": "contoso", "total": 120});
@@ -80,6 +83,9 @@ impl ContainerClient {
 
     /// Creates an item, or replaces the one of its id.
     ///
+    /// If its answer is lost it is sent again, which can undo what another writer did in between:
+    /// [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry) tells how, and narrows it.
+    ///
     /// ```no_run
     /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
     /// let order = serde_json::json!({"id": "4711", "customer": "contoso", "total": 130});
@@ -106,6 +112,9 @@ impl ContainerClient {
     }
 
     /// Replaces an item; there must be one.
+    ///
+    /// If its answer is lost it is sent again, which can undo what another writer did in between:
+    /// [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry) tells how, and narrows it.
     ///
     /// ```no_run
     /// # async fn replace(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
@@ -142,6 +151,9 @@ impl ContainerClient {
     }
 
     /// Deletes an item.
+    ///
+    /// If its answer is lost it is sent again, which can undo what another writer did in between:
+    /// [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry) tells how, and narrows it.
     ///
     /// ```no_run
     /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {

@@ -7,6 +7,8 @@ use crate::retry::RequestKind;
 pub(crate) struct HedgingTerms {
     /// Whether the settings and the call allow it.
     pub(crate) is_enabled: bool,
+    /// Whether the settings and the call allow it for writes too.
+    pub(crate) hedges_writes: bool,
     /// Whether the account wants no hedges.
     pub(crate) is_disabled_by_account: bool,
     /// Whether every region of the account accepts writes.
@@ -15,8 +17,8 @@ pub(crate) struct HedgingTerms {
     pub(crate) is_conditional: bool,
 }
 
-/// Whether a request may be hedged: reads, and in a multi-write account unconditional writes that do no harm
-/// when they are applied twice.
+/// Whether a request may be hedged: reads, and, if the settings say so, in a multi-write account unconditional writes
+/// that do no harm when they are applied twice.
 ///
 /// A conditional write that is applied twice refuses itself: the second application meets the version that the
 /// first one made.
@@ -25,7 +27,9 @@ pub(crate) fn may_be_hedged(kind: RequestKind, terms: HedgingTerms) -> bool {
     is_allowed
         && match kind {
             RequestKind::Read => true,
-            RequestKind::IdempotentWrite => terms.is_multi_write && !terms.is_conditional,
+            RequestKind::IdempotentWrite => {
+                terms.hedges_writes && terms.is_multi_write && !terms.is_conditional
+            }
             RequestKind::Write => false,
         }
 }
@@ -36,6 +40,7 @@ mod tests {
 
     const TERMS: HedgingTerms = HedgingTerms {
         is_enabled: true,
+        hedges_writes: true,
         is_disabled_by_account: false,
         is_multi_write: false,
         is_conditional: false,
@@ -55,6 +60,9 @@ mod tests {
     fn writes_are_hedged_only_where_every_region_takes_them_and_twice_does_no_harm() {
         let multi_write = HedgingTerms { is_multi_write: true, ..TERMS };
         assert!(may_be_hedged(RequestKind::IdempotentWrite, multi_write));
+        let reads_alone = HedgingTerms { hedges_writes: false, ..multi_write };
+        assert!(!may_be_hedged(RequestKind::IdempotentWrite, reads_alone));
+        assert!(may_be_hedged(RequestKind::Read, reads_alone));
         assert!(!may_be_hedged(RequestKind::Write, multi_write));
         assert!(!may_be_hedged(RequestKind::IdempotentWrite, TERMS));
         let conditional = HedgingTerms { is_conditional: true, ..multi_write };

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Factor, HedgingThreshold, Ratio};
+use super::{AmbiguousWriteRetry, Factor, HedgingThreshold, Ratio};
 use crate::CosmosOptions;
 
 /// Hedging, the deadline and the budgets of retries; at every layer down to one call.
@@ -16,6 +16,17 @@ pub struct AvailabilityOptions {
     /// Whether a slow attempt is joined by a second one in another region.
     #[option(env = "AZURE_COSMOS_HEDGING_ENABLED", default = true)]
     pub hedging_enabled: Option<bool>,
+
+    /// Whether slow writes are hedged too, on accounts with several write regions. The attempt that loses may be
+    /// applied after the call has returned, and then undoes a later write of the same item.
+    // Off, where the specification has it on: docs/adr/0021.
+    #[option(env = "AZURE_COSMOS_HEDGE_WRITES", default = false)]
+    pub hedge_writes: Option<bool>,
+
+    /// Which writes are sent again when an earlier attempt may have been applied: `idempotent`, `conditional` or
+    /// `never`.
+    #[option(env = "AZURE_COSMOS_RETRY_AMBIGUOUS_WRITES", default = AmbiguousWriteRetry::Idempotent, copy)]
+    pub retry_ambiguous_writes: Option<AmbiguousWriteRetry>,
 
     /// How slow is slow.
     #[option(env = "AZURE_COSMOS_HEDGING_THRESHOLD_MS", default = HedgingThreshold::default(), copy)]

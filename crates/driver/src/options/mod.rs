@@ -47,5 +47,5 @@ pub use retry_options::{
 pub use sharding_options::{ShardingOptions, ShardingOptionsView};
 pub use validation::InvalidConfiguration;
 pub(crate) use validation::validate;
-pub use values::{Factor, HedgingThreshold, InvalidValue, Ratio};
+pub use values::{AmbiguousWriteRetry, Factor, HedgingThreshold, InvalidValue, Ratio};
 pub use write_options::{ItemWriteOptions, ItemWriteOptionsView};

@@ -98,6 +98,57 @@ impl FromStr for Factor {
     }
 }
 
+/// Which writes are sent again after an attempt that may have been applied: it was sent and its answer lost, or it
+/// timed out in the service (408).
+///
+/// A repeated write does no harm by itself. With another writer in between it can undo that writer's work:
+///
+/// - *replace, upsert*: applied, its answer lost; another writer reads it and replaces it; the repetition overwrites that.
+/// - *delete*: applied, its answer lost; another writer creates the item again; the repetition deletes it.
+/// - *create*: applied, its answer lost; another writer deletes the item; the repetition creates it again.
+///
+/// Writes that would apply twice (increments, appends, moves, stored procedures) are never repeated. Writes that
+/// certainly did not happen always are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[non_exhaustive]
+pub enum AmbiguousWriteRetry {
+    /// Idempotent writes: create, replace, upsert, delete, and patches and batches of such operations.
+    #[default]
+    Idempotent,
+    /// Idempotent writes whose repetition the service refuses if they were applied: with `if_match`; and batches that hold
+    /// such an operation or a create, because all their operations are applied or none. On an account with several write
+    /// regions they are repeated in the region that may have applied them, the only one that can tell.
+    Conditional,
+    /// None: the error says `may_have_been_applied`, and the caller decides.
+    Never,
+}
+
+impl AmbiguousWriteRetry {
+    /// Whether a write may be repeated, by what it is.
+    #[must_use]
+    pub const fn permits(self, is_idempotent: bool, is_conditional: bool) -> bool {
+        match self {
+            Self::Idempotent => is_idempotent,
+            Self::Conditional => is_idempotent && is_conditional,
+            Self::Never => false,
+        }
+    }
+}
+
+impl FromStr for AmbiguousWriteRetry {
+    type Err = InvalidValue;
+
+    fn from_str(text: &str) -> Result<Self, InvalidValue> {
+        let named = |name: &str| text.eq_ignore_ascii_case(name);
+        match text {
+            _ if named("idempotent") => Ok(Self::Idempotent),
+            _ if named("conditional") => Ok(Self::Conditional),
+            _ if named("never") => Ok(Self::Never),
+            _ => Err(InvalidValue("expected idempotent, conditional or never")),
+        }
+    }
+}
+
 /// How long an attempt may take before a second one starts in another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HedgingThreshold {
@@ -171,6 +222,14 @@ impl Error for InvalidValue {}
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ambiguous_write_retry_is_named_in_any_case() {
+        assert_eq!("Conditional".parse(), Ok(AmbiguousWriteRetry::Conditional));
+        assert_eq!("NEVER".parse(), Ok(AmbiguousWriteRetry::Never));
+        let refused = "sometimes".parse::<AmbiguousWriteRetry>().unwrap_err();
+        assert!(refused.to_string().contains("idempotent, conditional or never"));
+    }
 
     #[test]
     fn a_dynamic_threshold_stays_within_its_bounds() {

@@ -12,7 +12,8 @@ use crate::CosmosOperation;
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::driver_core::DriverCore;
 use crate::hedging::{HedgingTerms, LatencyClass, is_better_informed, is_final, may_be_hedged};
-use crate::options::AvailabilityOptionsView;
+use crate::options::{AmbiguousWriteRetry, AvailabilityOptionsView};
+use crate::retry::RequestKind;
 use crate::routing::{
     AccountEndpointState, CosmosEndpoint, Partition, Route, Traffic, Wanted, resolve_hedge,
     resolve_route,
@@ -29,6 +30,8 @@ pub(super) struct Run<'a> {
     pub(super) core: &'a DriverCore,
     pub(super) transport: &'a TransportPipeline,
     pub(super) operation: &'a CosmosOperation,
+    /// What repeating it may do, as far as the settings let it be repeated.
+    pub(super) kind: RequestKind,
     pub(super) availability: &'a AvailabilityOptionsView<'a>,
     pub(super) excluded: &'a [RegionName],
     pub(super) deadline: Option<Instant>,
@@ -81,8 +84,16 @@ impl Run<'_> {
         self.operation.path().kind() == ResourceType::DatabaseAccount
     }
 
+    /// Whether a repetition must go to the region that may have applied the write: its replica alone can judge the
+    /// condition, as long as the regions of a multi-write account have not heard of each other's writes.
+    pub(super) fn repeats_in_place(&self) -> bool {
+        self.kind == RequestKind::IdempotentWrite
+            && self.availability.retry_ambiguous_writes() == AmbiguousWriteRetry::Conditional
+            && self.core.locations.snapshot().account.is_multi_write()
+    }
+
     pub(super) fn traffic(&self) -> Traffic {
-        Traffic::of(self.operation.request_kind().is_write())
+        Traffic::of(self.kind.is_write())
     }
 
     /// Where the next attempt goes.
@@ -111,6 +122,9 @@ impl Run<'_> {
         }
         if self.is_about_account() {
             return Routed { endpoint: account.default_endpoint().clone(), probe: None };
+        }
+        if let Some(endpoint) = &state.pinned {
+            return Routed { endpoint: endpoint.clone(), probe: None };
         }
         if !account.has_no_marks() && account.due_for_probe(state.now).next().is_some() {
             self.core.prober.request();
@@ -200,7 +214,7 @@ impl Run<'_> {
         Wanted {
             traffic: self.traffic(),
             partition: state.partition.as_ref().map(|it| &it.id),
-            may_probe: self.operation.is_repeatable() && state.is_first_failure(),
+            may_probe: self.kind != RequestKind::Write && state.is_first_failure(),
             excluded_regions: self.excluded,
             failed_endpoints: &state.failed_endpoints,
             current,
@@ -224,12 +238,13 @@ impl Run<'_> {
     fn may_hedge(&self, terms: &AttemptTerms<'_>) -> bool {
         let hedging = HedgingTerms {
             is_enabled: self.availability.hedging_enabled() && !self.is_about_account(),
+            hedges_writes: self.availability.hedge_writes(),
             is_disabled_by_account: terms.is_hedging_suppressed,
             is_multi_write: terms.is_multi_write,
-            is_conditional: self.operation.precondition().is_some()
+            is_conditional: self.operation.is_conditional()
                 || terms.write.if_match_etag().is_some(),
         };
-        may_be_hedged(self.operation.request_kind(), hedging)
+        may_be_hedged(self.kind, hedging)
     }
 
     /// Makes an attempt. If it is slow and may be hedged, a second one joins it in another region, and the first
@@ -276,7 +291,7 @@ impl Run<'_> {
             DiagnosticsContextBuilder::new(hedge.request.activity_id, Clock::now());
         // On the heap: few attempts are hedged, and all of them would be larger by it.
         let mut secondary = Box::pin(self.transport.execute(&hedge.request, &mut diagnostics));
-        let kind = self.operation.request_kind();
+        let kind = self.kind;
         let (is_hedge, first) = tokio::select! {
             // The attempt first: of two that have ended, the preferred region counts.
             biased;

@@ -84,9 +84,13 @@ async fn run(
     let end = timeout.and_then(|it| diagnostics.started().checked_add(it));
     let deadline = earlier(call.method_options.deadline, end);
     let options = core.options.request(&call.request);
+    let write = core.options.write(&call.write);
+    let has_etag = write.if_match_etag().is_some();
+    let kind = operation.request_kind(availability.retry_ambiguous_writes(), has_etag);
     let mut terms = AttemptTerms {
         options: &options,
-        write: &core.options.write(&call.write),
+        write: &write,
+        kind,
         activity_id: diagnostics.activity_id(),
         execution_context: ExecutionContext::Initial,
         started: None,
@@ -98,7 +102,8 @@ async fn run(
     };
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
     let transport = pipeline.transport;
-    let run = Run { core, transport, operation, availability: &availability, excluded, deadline };
+    let availability = &availability;
+    let run = Run { core, transport, operation, kind, availability, excluded, deadline };
     // Nothing is sent for a caller who has given up: an answer that came at once would still be taken.
     if deadline.is_some_and(|deadline| deadline <= diagnostics.started()) {
         return Ended::Failed(late(), None);
@@ -106,7 +111,7 @@ async fn run(
     let Some(now) = run.until_account_is_read(diagnostics.started()).await else {
         return Ended::Failed(late_for_account(), None);
     };
-    let mut state = OperationRetryState::new(Budgets::new(&availability), now);
+    let mut state = OperationRetryState::new(Budgets::new(availability), now);
     loop {
         let routed = run.route(&mut state, &mut terms, diagnostics);
         let mut request = begin_request(operation, &routed.endpoint, &terms, &state);
@@ -122,7 +127,7 @@ async fn run(
         diagnostics.decided(&raced.endpoint.endpoint, verdict.decision);
         trace_failed_attempt(core, &raced, verdict.decision);
         terms.execution_context = match verdict.decision {
-            Decision::Finish { .. } => return conclude(operation, raced.result.outcome, &state),
+            Decision::Finish { .. } => return conclude(kind, raced.result.outcome, &state),
             Decision::RetryHere { .. } => ExecutionContext::Retry,
             Decision::RetryElsewhere { .. } => ExecutionContext::RegionFailover,
         };

@@ -13,6 +13,7 @@ use uuid::Uuid;
 use super::OperationRetryState;
 use crate::diagnostics::ExecutionContext;
 use crate::options::{CustomHeaders, ItemWriteOptionsView, RequestOptionsView};
+use crate::retry::RequestKind;
 use crate::routing::CosmosEndpoint;
 use crate::session::SessionHeaders;
 use crate::transport::{AuthorizationContext, HeaderList, TransportRequest};
@@ -33,6 +34,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) options: &'a RequestOptionsView<'a>,
     /// What a write asks for.
     pub(crate) write: &'a ItemWriteOptionsView<'a>,
+    /// What repeating the operation may do.
+    pub(crate) kind: RequestKind,
     /// The id of the operation.
     pub(crate) activity_id: Uuid,
     /// Why the attempt is made.
@@ -76,7 +79,7 @@ pub(crate) fn begin_request(
         auth_context,
         activity_id: terms.activity_id,
         execution_context: terms.execution_context,
-        kind: operation.request_kind(),
+        kind: terms.kind,
         started: terms.started,
         deadline: terms.deadline,
         slow_after: None,
@@ -270,7 +273,9 @@ mod tests {
     };
 
     use super::*;
-    use crate::options::{AvailabilityOptions, ItemWriteOptions, OptionLayers, RequestOptions};
+    use crate::options::{
+        AmbiguousWriteRetry, AvailabilityOptions, ItemWriteOptions, OptionLayers, RequestOptions,
+    };
     use crate::retry::Budgets;
 
     fn orders() -> ResourceLink {
@@ -295,6 +300,7 @@ mod tests {
         let terms = AttemptTerms {
             options: &layers.request(call),
             write: &layers.write(&no_write),
+            kind: operation.request_kind(AmbiguousWriteRetry::Idempotent, false),
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             started: Some(now),
@@ -400,6 +406,7 @@ mod tests {
         let terms = AttemptTerms {
             options: &layers.request(&unset),
             write: &layers.write(write),
+            kind: operation.request_kind(AmbiguousWriteRetry::Idempotent, false),
             activity_id: Uuid::nil(),
             execution_context: ExecutionContext::Initial,
             started: None,
@@ -455,6 +462,7 @@ mod tests {
             let terms = AttemptTerms {
                 options: &layers.request(&unset),
                 write: &layers.write(&no_write),
+                kind: operation.request_kind(AmbiguousWriteRetry::Idempotent, false),
                 activity_id: Uuid::nil(),
                 execution_context: ExecutionContext::Initial,
                 started: None,

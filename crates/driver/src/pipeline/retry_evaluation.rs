@@ -8,12 +8,14 @@ use sidereal_protocol::CosmosStatus;
 use super::Raced;
 use crate::diagnostics::{Decision, RetryTarget};
 use crate::retry::{
-    Budget, Budgets, Circumstances, Elsewhere, Met, Question, Verdict, evaluate_operation_retry,
-    row_of,
+    Budget, Budgets, Circumstances, Elsewhere, Met, Question, RequestKind, Verdict,
+    evaluate_operation_retry, row_of,
 };
-use crate::routing::{Attempted, FailedEndpoints, LocationEffect, LocationEffects, Partition};
+use crate::routing::{
+    Attempted, CosmosEndpoint, FailedEndpoints, LocationEffect, LocationEffects, Partition,
+};
 use crate::transport::{HttpError, TransportOutcome, TransportResponse, TransportResult};
-use crate::{CosmosOperation, Error, ErrorKind};
+use crate::{Error, ErrorKind};
 
 /// What an operation has been through so far.
 #[derive(Clone, Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct OperationRetryState {
     pub(crate) was_ambiguous: bool,
     /// Endpoints that it has failed on: not tried again while another is left.
     pub(crate) failed_endpoints: FailedEndpoints,
+    /// The region that may have applied it, where only that one may be asked again.
+    pub(crate) pinned: Option<CosmosEndpoint>,
     /// The partition it is about, once that is known: from the container, or from a response.
     pub(crate) partition: Option<Arc<Partition>>,
     /// Where the last decision wants the next attempt.
@@ -50,6 +54,7 @@ impl OperationRetryState {
             budgets,
             was_ambiguous: false,
             failed_endpoints: FailedEndpoints::new(),
+            pinned: None,
             partition: None,
             target: RetryTarget::NextPreferred,
             elsewhere: Elsewhere { is_left: false },
@@ -120,13 +125,12 @@ pub(crate) struct Evaluation {
 /// Decides what an operation does after an attempt.
 #[must_use]
 pub(crate) fn evaluate_transport_result(
-    operation: &CosmosOperation,
+    kind: RequestKind,
     attempted: &Attempted<'_>,
     outcome: &TransportOutcome,
     state: &OperationRetryState,
     circumstances: &Circumstances,
 ) -> Evaluation {
-    let kind = operation.request_kind();
     let question = Question { kind, met: outcome.met() };
     let verdict = evaluate_operation_retry(
         &question,
@@ -151,21 +155,21 @@ pub(crate) enum Ended {
 
 /// What the caller is told of the last outcome.
 pub(crate) fn conclude(
-    operation: &CosmosOperation,
+    kind: RequestKind,
     outcome: TransportOutcome,
     state: &OperationRetryState,
 ) -> Ended {
     let (error, response) = match outcome {
         TransportOutcome::Success(response) => return Ended::Answered(response),
         TransportOutcome::HttpError(response) => (refusal(&response), Some(response)),
-        TransportOutcome::TransportError { error, .. } => (lost(operation, error), None),
+        TransportOutcome::TransportError { error, .. } => (lost(kind, error), None),
         TransportOutcome::DeadlineExceeded { phase, .. } => {
             let sentence = format!("the deadline passed while {phase}");
             (Error::new(ErrorKind::DeadlineExceeded, sentence), None)
         }
     };
     // Of any attempt: a 409 after a lost create may be about the operation's own item.
-    let maybe_applied = state.was_ambiguous && operation.request_kind().is_write();
+    let maybe_applied = state.was_ambiguous && kind.is_write();
     Ended::Failed(error.maybe_applied(maybe_applied), response)
 }
 
@@ -176,9 +180,9 @@ fn refusal(response: &TransportResponse) -> Error {
     Error::new(ErrorKind::of_status(response.status), sentence)
 }
 
-fn lost(operation: &CosmosOperation, error: HttpError) -> Error {
+fn lost(kind: RequestKind, error: HttpError) -> Error {
     let met = Met::Loss { kind: error.kind(), sent: error.request_sent() };
-    let question = Question { kind: operation.request_kind(), met };
+    let question = Question { kind, met };
     Error::new(row_of(&question).error, "no answer came").caused_by(error)
 }
 
@@ -189,13 +193,15 @@ mod tests {
     use sidereal_protocol::{CosmosStatus, OperationType, RequestPath, ResourceLink};
 
     use super::*;
+    use crate::CosmosOperation;
     use crate::diagnostics::Phase;
-    use crate::options::{AvailabilityOptions, OptionLayers};
+    use crate::options::{AmbiguousWriteRetry, AvailabilityOptions, OptionLayers};
     use crate::transport::{HttpErrorKind, RequestSentStatus};
 
-    fn operation(operation_type: OperationType) -> CosmosOperation {
+    fn kind(operation_type: OperationType) -> RequestKind {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
-        CosmosOperation::new(operation_type, RequestPath::of(link))
+        let operation = CosmosOperation::new(operation_type, RequestPath::of(link));
+        operation.request_kind(AmbiguousWriteRetry::Idempotent, false)
     }
 
     fn state() -> OperationRetryState {
@@ -224,7 +230,7 @@ mod tests {
         was_ambiguous: bool,
     ) -> Error {
         let state = OperationRetryState { was_ambiguous, ..state() };
-        match conclude(&operation(operation_type), outcome, &state) {
+        match conclude(kind(operation_type), outcome, &state) {
             Ended::Failed(error, _) => error,
             Ended::Answered(response) => panic!("completed with {}", response.status),
         }
@@ -232,7 +238,7 @@ mod tests {
 
     /// Whether the outcome of one attempt leaves it open what was applied.
     fn is_ambiguous(operation_type: OperationType, outcome: &TransportOutcome) -> bool {
-        let kind = operation(operation_type).request_kind();
+        let kind = kind(operation_type);
         row_of(&Question { kind, met: outcome.met() }).is_ambiguous
     }
 
@@ -244,7 +250,7 @@ mod tests {
     #[test]
     fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
-        let ended = conclude(&operation(OperationType::Read), outcome, &state());
+        let ended = conclude(kind(OperationType::Read), outcome, &state());
         assert!(matches!(ended, Ended::Answered(response) if response.body == "{}"));
     }
 

@@ -37,6 +37,9 @@ impl Run<'_> {
         state: &mut OperationRetryState,
     ) {
         state.observe(&raced.result);
+        if raced.result.was_ambiguous && self.repeats_in_place() {
+            state.pinned.get_or_insert_with(|| raced.endpoint.clone().into_owned());
+        }
         let told = diagnostics.last_at(&raced.endpoint.endpoint);
         self.observe_outcome(&raced.result.outcome, sent, told, state);
         if let TransportOutcome::Success(_) = raced.result.outcome
@@ -97,7 +100,7 @@ impl Run<'_> {
     fn judge_probe(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
         let Some(partition) = &state.partition else { return };
         let met = raced.result.outcome.met();
-        let row = row_of(&Question { kind: self.operation.request_kind(), met });
+        let row = row_of(&Question { kind: self.kind, met });
         let is_failing = row
             .effects
             .iter()
@@ -237,8 +240,7 @@ impl Run<'_> {
     /// Whether the operation's writes follow its partition: the service moves it by itself.
     fn follows_partition(&self, state: &OperationRetryState) -> bool {
         let snapshot = self.core.locations.snapshot();
-        let is_write = self.operation.request_kind().is_write();
-        is_write
+        self.kind.is_write()
             && !snapshot.account.is_multi_write()
             && state.partition.is_some()
             && snapshot.partitions.mechanism(&snapshot.account, self.traffic()).is_some()
@@ -297,6 +299,7 @@ impl Run<'_> {
     ) -> Evaluation {
         let snapshot = self.core.locations.snapshot();
         let is_left = !self.is_about_account()
+            && state.pinned.is_none()
             && is_elsewhere_left(&snapshot, &self.wanted(state, Some(&endpoint.endpoint)));
         state.elsewhere = Elsewhere { is_left };
         let circumstances = Circumstances {
@@ -311,7 +314,7 @@ impl Run<'_> {
             is_probe,
         };
         let outcome = &result.outcome;
-        evaluate_transport_result(self.operation, &attempted, outcome, state, &circumstances)
+        evaluate_transport_result(self.kind, &attempted, outcome, state, &circumstances)
     }
 }
 

@@ -76,6 +76,12 @@ impl BatchOperation {
             | BatchOperationType::Delete => true,
         }
     }
+
+    /// Whether it takes place only if something holds of its item: an `ifMatch`, or, for a create, that there is none
+    /// of its id.
+    pub fn is_conditional(&self) -> bool {
+        self.if_match.is_some() || self.operation_type == BatchOperationType::Create
+    }
 }
 
 wire_enum! {

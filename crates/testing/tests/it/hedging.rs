@@ -26,6 +26,11 @@ async fn hedging(account: AccountOptions) -> Stack {
     with_budget(account, AvailabilityOptions::default()).await
 }
 
+/// The same for writes too.
+async fn hedging_writes(account: AccountOptions) -> Stack {
+    with_budget(account, AvailabilityOptions::default().with_hedge_writes(true)).await
+}
+
 async fn with_budget(account: AccountOptions, availability: AvailabilityOptions) -> Stack {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
@@ -174,7 +179,11 @@ async fn writes_are_hedged_where_every_region_takes_them_and_twice_does_no_harm(
     assert_eq!(contexts(&single.execute(&upsert("2")).await), ["initial"]);
 
     let multi = AccountOptions { multi_write: true, ..AccountOptions::default() };
-    let stack = hedging(multi).await;
+    let reads_alone = hedging(multi.clone()).await;
+    reads_alone.inject("UK South", Operation::Upsert, slow(500 * MS), None);
+    assert_eq!(contexts(&reads_alone.execute(&upsert("2")).await), ["initial"]);
+
+    let stack = hedging_writes(multi).await;
     for operation in [Operation::Upsert, Operation::Patch, Operation::Replace] {
         stack.inject("UK South", operation, slow(500 * MS), None);
     }
@@ -198,7 +207,7 @@ async fn writes_are_hedged_where_every_region_takes_them_and_twice_does_no_harm(
 #[tokio::test(start_paused = true)]
 async fn a_create_that_is_hedged_does_not_conflict_with_itself() {
     let multi = AccountOptions { multi_write: true, ..AccountOptions::default() };
-    let stack = hedging(multi).await;
+    let stack = hedging_writes(multi).await;
     // Created at once, and replicated before its response arrives.
     stack.inject("UK South", Operation::Create, FaultEffect::DelayAfter { wait: 400 * MS }, None);
     let create = CosmosOperation::create_item(&orders(), "contoso".into(), order("7")).unwrap();

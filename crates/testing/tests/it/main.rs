@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod ambiguous_writes;
 mod architecture;
 mod driven;
 mod hedging;
