@@ -11,7 +11,7 @@ use crate::options::{
 };
 use crate::routing::{
     AccountMetadataCache, ContainerMetadata, LocationStateStore, PartitionFailoverConfig,
-    RegionPreference, Stale,
+    RegionPreference, Stale, WriteGate,
 };
 use crate::runtime::{DriverError, Plane};
 use crate::system::{BackgroundTaskManager, Clock, TaskSpawner};
@@ -135,9 +135,11 @@ impl CosmosDriver {
             region_preference(&options),
             PartitionFailoverConfig::of(&options),
         ));
+        let write_gate = WriteGate::new(runtime.clock().clone(), tasks.spawner());
         let account = AccountMetadataCache::new(
             Arc::clone(&locations),
             Arc::clone(&metadata),
+            Arc::clone(&write_gate),
             pools,
             custom_endpoints(&options),
             &options,
@@ -151,6 +153,7 @@ impl CosmosDriver {
             options,
             locations,
             account,
+            write_gate,
             data,
             metadata,
             tasks: tasks_of_core,

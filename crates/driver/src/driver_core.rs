@@ -8,8 +8,8 @@ use crate::hedging::{HedgingBudget, LatencyTracker};
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::pipeline::{OperationPipeline, SlowOperationThresholds, execute_operation_pipeline};
 use crate::routing::{
-    AccountMetadataCache, ContainerCache, EndpointProber, LocationStateStore, MetadataFuture,
-    MetadataReader, TICKS, Tick,
+    AccountMetadataCache, AnswerTimes, ContainerCache, EndpointProber, LocationStateStore,
+    MetadataFuture, MetadataReader, TICKS, Tick, WriteGate,
 };
 use crate::session::SessionContainer;
 use crate::system::{Clock, TaskSpawner};
@@ -24,6 +24,8 @@ pub(crate) struct DriverCore {
     pub(crate) options: OptionLayers,
     pub(crate) locations: Arc<LocationStateStore>,
     pub(crate) account: Arc<AccountMetadataCache>,
+    pub(crate) write_gate: Arc<WriteGate>,
+    pub(crate) answers: AnswerTimes,
     pub(crate) prober: Arc<EndpointProber>,
     pub(crate) containers: ContainerCache,
     pub(crate) sessions: SessionContainer,
@@ -43,6 +45,7 @@ pub(crate) struct CoreParts {
     pub(crate) options: OptionLayers,
     pub(crate) locations: Arc<LocationStateStore>,
     pub(crate) account: Arc<AccountMetadataCache>,
+    pub(crate) write_gate: Arc<WriteGate>,
     pub(crate) data: Arc<TransportPipeline>,
     pub(crate) metadata: Arc<TransportPipeline>,
     pub(crate) tasks: TaskSpawner,
@@ -50,7 +53,8 @@ pub(crate) struct CoreParts {
 
 impl DriverCore {
     pub(crate) fn new(parts: CoreParts) -> Arc<Self> {
-        let CoreParts { runtime, options, locations, account, data, metadata, tasks } = parts;
+        let CoreParts { runtime, options, locations, account, write_gate, data, metadata, tasks } =
+            parts;
         let prober = EndpointProber::start(
             Arc::clone(&locations),
             Arc::clone(&data),
@@ -72,6 +76,8 @@ impl DriverCore {
                 options,
                 locations,
                 account,
+                write_gate,
+                answers: AnswerTimes::new(Clock::now()),
                 prober,
                 data,
                 metadata,

@@ -44,6 +44,11 @@ pub struct AvailabilityOptions {
     #[option(env = "AZURE_COSMOS_MAX_FAILOVER_RETRY_COUNT", default = 3)]
     pub max_failover_retry_count: Option<u32>,
 
+    /// How long a write waits for the account to name another write region, or for its own to serve again, if the
+    /// operation has no deadline. `0` turns waiting off.
+    #[option(env = "AZURE_COSMOS_MAX_WRITE_REGION_WAIT_MS", default = Duration::from_secs(60))]
+    pub max_write_region_wait: Option<Duration>,
+
     /// The most retries of a read whose session has not arrived.
     #[option(env = "AZURE_COSMOS_MAX_SESSION_RETRY_COUNT", default = 2)]
     pub max_session_retry_count: Option<u32>,

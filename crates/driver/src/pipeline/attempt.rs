@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 
+use super::held_write::MOVED;
 use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
 use crate::CosmosOperation;
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
@@ -172,7 +173,7 @@ impl Run<'_> {
     }
 
     /// The partition that the operation is about, as far as it is known.
-    fn resolve_partition(&self, now: Instant) -> Option<Arc<Partition>> {
+    pub(super) fn resolve_partition(&self, now: Instant) -> Option<Arc<Partition>> {
         if !self.operation.is_in_partition() {
             return None;
         }
@@ -265,6 +266,11 @@ impl Run<'_> {
         // A threshold that no clock can hold is never reached.
         let fires_at = started.checked_add(self.hedging_threshold(started)).filter(|_| may_hedge);
         request.slow_after = fires_at;
+        // A write that is hedged is brought elsewhere by that.
+        let silent_at = match fires_at {
+            Some(_) => None,
+            None => self.silence_counts_at(routed, started),
+        };
         let joined = {
             // Pinned here, in a block: it writes into the diagnostics until it is dropped.
             let mut primary = std::pin::pin!(self.transport.execute(request, diagnostics));
@@ -274,8 +280,21 @@ impl Run<'_> {
                 result = &mut primary => return Raced::alone(result, routed, started),
                 () = until(fires_at) => match self.hedge_request(routed, terms, state) {
                     None => return Raced::alone(primary.await, routed, started),
-                    Some(hedge) => self.join(primary, hedge).await,
+                    Some(hedge) => Ok(self.join(primary, hedge).await),
                 },
+                () = until(silent_at) => tokio::select! {
+                    biased; // The outcome first, as above.
+                    result = &mut primary => return Raced::alone(result, routed, started),
+                    // On the heap: few attempts meet a silent region.
+                    abandoned = Box::pin(self.abandoned(routed, started)) => Err(abandoned),
+                },
+            }
+        };
+        let joined = match joined {
+            Ok(joined) => joined,
+            Err(abandoned) => {
+                diagnostics.left(MOVED);
+                return Raced::alone(abandoned, routed, started);
             }
         };
         joined.raced(routed, started, diagnostics)

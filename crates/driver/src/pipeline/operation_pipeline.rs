@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::observation::{diagnose, span, trace, trace_failed_attempt};
 use super::{
-    AttemptTerms, Ended, OperationRetryState, Run, begin_request, complete_request, conclude,
-    earlier,
+    Admission, AttemptTerms, Ended, OperationRetryState, Run, begin_request, complete_request,
+    conclude, earlier,
 };
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, ExecutionContext};
 use crate::driver_core::DriverCore;
@@ -112,7 +112,18 @@ async fn run(
         return Ended::Failed(late_for_account(), None);
     };
     let mut state = OperationRetryState::new(Budgets::new(availability), now);
+    state.wait_end = run.wait_end(now);
+    let (mut last, mut probe, mut goes_on_elsewhere) = (None, None, false);
     loop {
+        // A probe goes from region to region before others are let go on: its partition may be in any of them.
+        if !goes_on_elsewhere && run.is_held_back() {
+            drop(probe.take());
+            // On the heap: few operations are held back, and all of them would be larger by it.
+            match Box::pin(run.admit(&mut state)).await {
+                Admission::Granted(granted) => probe = granted,
+                Admission::TimedOut => return run.given_up(last, &state),
+            }
+        }
         let routed = run.route(&mut state, &mut terms, diagnostics);
         let mut request = begin_request(operation, &routed.endpoint, &terms, &state);
         if let Err(error) = complete_request(&mut request, operation, &terms) {
@@ -128,7 +139,9 @@ async fn run(
         trace_failed_attempt(core, &raced, verdict.decision);
         terms.execution_context = match verdict.decision {
             Decision::Finish { .. } => return conclude(kind, raced.result.outcome, &state),
-            Decision::RetryHere { .. } => ExecutionContext::Retry,
+            Decision::RetryHere { .. } | Decision::AwaitWriteRegion { .. } => {
+                ExecutionContext::Retry
+            }
             Decision::RetryElsewhere { .. } => ExecutionContext::RegionFailover,
         };
         // A sleep of zero would still go through the timer wheel and yield.
@@ -136,6 +149,12 @@ async fn run(
             tokio::time::sleep(after).await;
         }
         state.advance(&verdict, &raced, Clock::now());
+        goes_on_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
+        if matches!(verdict.decision, Decision::AwaitWriteRegion { .. }) && !run.is_held_back() {
+            Box::pin(run.pause(&state)).await;
+            state.try_all_again(Clock::now());
+        }
+        last = Some(raced.result.outcome);
     }
 }
 

@@ -34,6 +34,8 @@ pub(crate) struct OperationRetryState {
     pub(crate) target: RetryTarget,
     /// Whether there is another endpoint to try.
     pub(crate) elsewhere: Elsewhere,
+    /// Until when a write may wait for its write region; none is for ever.
+    pub(crate) wait_end: Option<Instant>,
     /// What the transport pipeline decided about the last attempt.
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
@@ -57,7 +59,8 @@ impl OperationRetryState {
             pinned: None,
             partition: None,
             target: RetryTarget::NextPreferred,
-            elsewhere: Elsewhere { is_left: false },
+            elsewhere: Elsewhere { is_left: false, may_wait: false },
+            wait_end: None,
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
             takes_session_anew: true,
@@ -69,6 +72,13 @@ impl OperationRetryState {
     /// Whether nothing was retried yet.
     pub(crate) fn is_first_failure(&self) -> bool {
         self.retries == 0
+    }
+
+    /// Forgets where a write has failed that has waited since: any region may accept it by now.
+    pub(crate) fn try_all_again(&mut self, now: Instant) {
+        self.now = now;
+        self.failed_endpoints.clear();
+        self.budgets = self.budgets.with_failovers_left();
     }
 
     /// Notes what an attempt came to, and what it cost.

@@ -10,7 +10,7 @@ use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, RequestDiagnostics};
-use crate::retry::{Budgets, Circumstances, Effect, Elsewhere, Question, Verdict, row_of};
+use crate::retry::{Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict};
 use crate::routing::{
     Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
 };
@@ -37,6 +37,8 @@ impl Run<'_> {
         state: &mut OperationRetryState,
     ) {
         state.observe(&raced.result);
+        self.note_answer(&raced.endpoint, &raced.result);
+        self.release_writes(raced, state);
         if raced.result.was_ambiguous && self.repeats_in_place() {
             state.pinned.get_or_insert_with(|| raced.endpoint.clone().into_owned());
         }
@@ -52,6 +54,7 @@ impl Run<'_> {
             && let Some(result) = &other.result
         {
             state.was_ambiguous |= result.was_ambiguous;
+            self.note_answer(&other.endpoint, result);
             let told = diagnostics.last_at(&other.endpoint.endpoint);
             self.observe_outcome(&result.outcome, sent, told, state);
             self.blame(&other.endpoint, result, false, state);
@@ -59,6 +62,14 @@ impl Run<'_> {
         match routed.probe {
             Some(_) => self.judge_probe(raced, routed, state),
             None => self.count_hedge_wins(raced, routed, state),
+        }
+    }
+
+    /// Notes that an endpoint has answered, whatever it said.
+    fn note_answer(&self, endpoint: &CosmosEndpoint, result: &TransportResult) {
+        let outcome = &result.outcome;
+        if matches!(outcome, TransportOutcome::Success(_) | TransportOutcome::HttpError(_)) {
+            self.core.answers.note(endpoint.slot, result.at);
         }
     }
 
@@ -99,19 +110,8 @@ impl Run<'_> {
     /// for, or was not answered, has shown the opposite.
     fn judge_probe(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
         let Some(partition) = &state.partition else { return };
-        let met = raced.result.outcome.met();
-        let row = row_of(&Question { kind: self.kind, met });
-        let is_failing = row
-            .effects
-            .iter()
-            .any(|effect| matches!(effect, Effect::MarkPartition | Effect::MarkEndpoint(_)));
-        let is_answer = matches!(
-            raced.result.outcome,
-            TransportOutcome::Success(_) | TransportOutcome::HttpError(_)
-        );
-        if is_answer
+        if self.was_served(raced)
             && self.was_in_time(raced)
-            && !is_failing
             && !raced.is_hedge
             && raced.other.is_none()
         {
@@ -195,8 +195,42 @@ impl Run<'_> {
         let is_probe = routed.probe.is_some() && !raced.is_hedge;
         let evaluation = self.evaluate(&raced.result, &raced.endpoint, is_probe, state);
         self.apply(&evaluation.effects, raced.result.at);
+        if self.doubts_write_region(&raced.endpoint, &evaluation.effects) {
+            self.core.account.request_refresh();
+        }
+        let verdict = self.informed_verdict(&evaluation, raced, is_probe, state).await;
+        self.hold_writes(raced, &evaluation.effects, verdict.decision, state);
+        verdict
+    }
+
+    /// Whether a failure may be that of a write region that the service has left, or is about to leave.
+    fn doubts_write_region(&self, endpoint: &CosmosEndpoint, effects: &[LocationEffect]) -> bool {
+        let is_write = self.kind.is_write();
+        let is_doubtful = |reason: UnavailableReason| match reason {
+            UnavailableReason::TransportError => true,
+            UnavailableReason::RequestTimeout | UnavailableReason::ServiceUnavailable => is_write,
+            // These have the account read by themselves.
+            UnavailableReason::WriteForbidden | UnavailableReason::AccountNotFound => false,
+            UnavailableReason::InternalServerError => false,
+        };
+        effects.iter().any(|effect| {
+            matches!(effect, LocationEffect::MarkEndpointUnavailable { reason, .. } if is_doubtful(*reason))
+        }) && {
+            let snapshot = self.core.locations.snapshot();
+            snapshot.account.write_endpoints().iter().any(|it| it.endpoint == endpoint.endpoint)
+        }
+    }
+
+    /// The verdict, once what is out of date has been read again.
+    async fn informed_verdict(
+        &self,
+        evaluation: &Evaluation,
+        raced: &Raced<'_>,
+        is_probe: bool,
+        state: &mut OperationRetryState,
+    ) -> Verdict {
         let is_retried = !matches!(evaluation.verdict.decision, Decision::Finish { .. });
-        let is_stale = self.refresh_container(&evaluation, is_retried).await;
+        let is_stale = self.refresh_container(evaluation, is_retried).await;
         if is_stale && is_retried && self.is_range_gone() {
             return Verdict::finish(RANGE_IS_GONE);
         }
@@ -224,7 +258,7 @@ impl Run<'_> {
     /// go.
     fn moved_verdict(
         &self,
-        evaluation: Evaluation,
+        evaluation: &Evaluation,
         raced: &Raced<'_>,
         is_probe: bool,
         state: &mut OperationRetryState,
@@ -238,7 +272,7 @@ impl Run<'_> {
     }
 
     /// Whether the operation's writes follow its partition: the service moves it by itself.
-    fn follows_partition(&self, state: &OperationRetryState) -> bool {
+    pub(super) fn follows_partition(&self, state: &OperationRetryState) -> bool {
         let snapshot = self.core.locations.snapshot();
         self.kind.is_write()
             && !snapshot.account.is_multi_write()
@@ -301,7 +335,7 @@ impl Run<'_> {
         let is_left = !self.is_about_account()
             && state.pinned.is_none()
             && is_elsewhere_left(&snapshot, &self.wanted(state, Some(&endpoint.endpoint)));
-        state.elsewhere = Elsewhere { is_left };
+        state.elsewhere = Elsewhere { is_left, may_wait: self.may_wait(state) };
         let circumstances = Circumstances {
             deadline: self.deadline,
             now: Clock::now(),

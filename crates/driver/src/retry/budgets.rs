@@ -221,6 +221,12 @@ impl Budgets {
         self
     }
 
+    /// The budgets of a write that has waited for its region: every region may serve it now.
+    #[must_use]
+    pub fn with_failovers_left(self) -> Self {
+        Self { failover: Retries::of(self.failover.most), ..self }
+    }
+
     /// The budgets at another endpoint, whose connections have not failed yet and which a session may have
     /// reached.
     #[must_use]

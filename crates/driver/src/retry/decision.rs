@@ -21,6 +21,12 @@ pub enum Decision {
         /// Why.
         reason: &'static str,
     },
+    /// The write waits until its region, or its partition there, accepts writes again, or the account names another
+    /// write region.
+    AwaitWriteRegion {
+        /// Why.
+        reason: &'static str,
+    },
     /// Another endpoint is tried, at once.
     RetryElsewhere {
         /// Which.
@@ -68,6 +74,7 @@ impl Decision {
         match self {
             Self::Finish { .. } => "finish",
             Self::RetryHere { .. } => "retry_here",
+            Self::AwaitWriteRegion { .. } => "await_write_region",
             Self::RetryElsewhere { .. } => "retry_elsewhere",
         }
     }
@@ -78,6 +85,7 @@ impl Decision {
         match self {
             Self::Finish { reason }
             | Self::RetryHere { reason, .. }
+            | Self::AwaitWriteRegion { reason }
             | Self::RetryElsewhere { reason, .. } => reason,
         }
     }
@@ -87,7 +95,9 @@ impl Decision {
     pub const fn after(self) -> Option<Duration> {
         match self {
             Self::RetryHere { after, .. } => Some(after),
-            Self::Finish { .. } | Self::RetryElsewhere { .. } => None,
+            Self::Finish { .. } | Self::AwaitWriteRegion { .. } | Self::RetryElsewhere { .. } => {
+                None
+            }
         }
     }
 
@@ -96,7 +106,7 @@ impl Decision {
     pub const fn target(self) -> Option<RetryTarget> {
         match self {
             Self::RetryElsewhere { target, .. } => Some(target),
-            Self::Finish { .. } | Self::RetryHere { .. } => None,
+            Self::Finish { .. } | Self::RetryHere { .. } | Self::AwaitWriteRegion { .. } => None,
         }
     }
 }
@@ -108,6 +118,9 @@ impl fmt::Display for Decision {
             Self::Finish { .. } => formatter.write_str("final")?,
             Self::RetryHere { after, .. } => {
                 write!(formatter, "retried here after {}", crate::diagnostics::Brief(*after))?;
+            }
+            Self::AwaitWriteRegion { .. } => {
+                formatter.write_str("waits until writes are accepted")?;
             }
             Self::RetryElsewhere { target: RetryTarget::NextPreferred, .. } => {
                 formatter.write_str("retried elsewhere")?;

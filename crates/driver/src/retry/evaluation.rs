@@ -38,6 +38,7 @@ impl Verdict {
             (Some(budget), Decision::RetryElsewhere { .. }) => {
                 budgets.after(budget, Duration::ZERO).elsewhere()
             }
+            (_, Decision::AwaitWriteRegion { .. }) => budgets.with_failovers_left(),
             (Some(budget), decision) => budgets.after(budget, decision.after().unwrap_or_default()),
             (None, _) => budgets,
         }
@@ -49,6 +50,8 @@ impl Verdict {
 pub(crate) struct Elsewhere {
     /// Whether there is one that it has not failed on.
     pub(crate) is_left: bool,
+    /// Whether, with no retries left, it waits for a region that accepts writes.
+    pub(crate) may_wait: bool,
 }
 
 /// Decides whether a request is sent again at the same endpoint, as it is.
@@ -94,6 +97,14 @@ pub(crate) fn evaluate_operation_retry(
         }
         Some(step) => *step,
     };
+    let is_spent =
+        step.budget() == Budget::Failover && !budgets.retries(Budget::Failover).is_left();
+    if is_spent && elsewhere.may_wait {
+        return Verdict {
+            decision: Decision::AwaitWriteRegion { reason: row.reason },
+            charged: None,
+        };
+    }
     tried(step, row, question, budgets, circumstances)
 }
 

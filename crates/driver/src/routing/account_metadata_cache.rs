@@ -1,19 +1,22 @@
 //! Reads the account's properties: first when an operation needs them, then in the background and on demand.
 //!
 //! One task reads, so reads are single-flight and outlive the operations that wait for them. It asks the
-//! global endpoint, and the others if that one does not answer.
+//! global endpoint, and the others beside it if that one is slow to answer. While writes are held back because their
+//! region does not serve, it reads again and again, with back-off, until the account names another write region.
 
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method};
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{AccountProperties, ResourceType};
+use sidereal_protocol::{AccountLocation, AccountProperties, ResourceType};
 use tokio::sync::{Notify, watch};
 
-use super::LocationStateStore;
-use super::refresh_allowance::RefreshAllowance;
+use super::refresh_allowance::{OutageReads, RefreshAllowance};
+use super::{LocationStateStore, WriteGate};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::retry::{Budgets, RequestKind, Retries};
@@ -29,11 +32,20 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long one endpoint alone may take to answer before the next one is asked too (as Happy Eyeballs, RFC 8305): the
+/// global endpoint may be in the region that is lost without a word.
+const STAGGER: Duration = Duration::from_millis(500);
+
+/// How long other endpoints may take once one has answered that the write region has not changed.
+const OTHERS_WAIT: Duration = Duration::from_secs(1);
+
 /// Keeps a [`LocationStateStore`] up to date.
 #[derive(Debug)]
 pub(crate) struct AccountMetadataCache {
     store: Arc<LocationStateStore>,
     transport: Arc<TransportPipeline>,
+    /// Tells whether writes wait for another write region.
+    gate: Arc<WriteGate>,
     /// Where connections to endpoints are closed that left the account.
     pools: Vec<Arc<AdaptiveTransport>>,
     /// Asked when the global endpoint and those of the account do not answer.
@@ -77,6 +89,7 @@ impl AccountMetadataCache {
     pub(crate) fn new(
         store: Arc<LocationStateStore>,
         transport: Arc<TransportPipeline>,
+        gate: Arc<WriteGate>,
         pools: Vec<Arc<AdaptiveTransport>>,
         custom_endpoints: Vec<Endpoint>,
         options: &OptionLayers,
@@ -86,6 +99,7 @@ impl AccountMetadataCache {
         Arc::new(Self {
             store,
             transport,
+            gate,
             pools,
             custom_endpoints,
             budgets,
@@ -141,6 +155,13 @@ impl AccountMetadataCache {
         let _ = reads.wait_for(|reads| reads.ended > begun || reads.is_over).await;
     }
 
+    /// Waits until something holds of the account, looking again after each read.
+    pub(crate) async fn until(&self, holds: impl Fn() -> bool) {
+        let mut reads = self.reads.subscribe();
+        // The sender is this cache's own, so the wait cannot fail.
+        let _ = reads.wait_for(|_| holds()).await;
+    }
+
     /// Reads the account once, from the first endpoint that answers.
     async fn read(&self) {
         // Whoever asked before it begins gets what it wants: a permit that stayed would be one more read. Before it
@@ -153,16 +174,10 @@ impl AccountMetadataCache {
             reads.begun += 1;
             reads.begun_at = Some(begun_at);
         });
-        let mut is_answered = false;
-        for endpoint in self.endpoints_to_ask() {
-            match self.read_at(&endpoint).await {
-                Some(properties) => {
-                    self.take_in(&properties);
-                    is_answered = true;
-                    break;
-                }
-                None => tracing::debug!(%endpoint, "the account could not be read here"),
-            }
+        let properties = self.ask_endpoints().await;
+        let is_answered = properties.is_some();
+        if let Some(properties) = properties {
+            self.take_in(&properties);
         }
         self.reads.send_modify(|reads| {
             reads.ended += 1;
@@ -172,11 +187,61 @@ impl AccountMetadataCache {
         });
     }
 
+    /// Asks one endpoint after another, each beside those that have not answered yet. The first answer counts; while a
+    /// write region is out, the first that names another one, for some regions hear of a change later than others.
+    async fn ask_endpoints(&self) -> Option<AccountProperties> {
+        let lost_writer = self.gate.lost_region();
+        let mut endpoints = self.endpoints_to_ask();
+        // Last: it is the least likely to answer.
+        endpoints.sort_by_key(|it| Some(it) == lost_writer.as_ref());
+        let is_news = |properties: &AccountProperties| {
+            let writer = properties.writable_locations.first();
+            lost_writer.is_none() || names_another(writer, lost_writer.as_ref())
+        };
+        let (mut endpoints, mut reads) = (endpoints.into_iter(), FuturesUnordered::new());
+        let mut unchanged: Option<(AccountProperties, Instant)> = None;
+        loop {
+            match endpoints.next() {
+                Some(endpoint) => reads.push(self.read_at(endpoint)),
+                None if reads.is_empty() => return unchanged.map(|(properties, _)| properties),
+                None => {}
+            }
+            let stagger = async {
+                match endpoints.len() {
+                    0 => std::future::pending().await,
+                    _ => tokio::time::sleep(STAGGER).await,
+                }
+            };
+            let patience = async {
+                match &unchanged {
+                    Some((_, until)) => tokio::time::sleep_until((*until).into()).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased; // Answers before timers.
+                Some(answer) = reads.next() => match answer {
+                    Some((endpoint, _)) if Some(&endpoint) == lost_writer.as_ref() => {
+                        self.gate.answered(&endpoint);
+                    }
+                    Some((_, properties)) if is_news(&properties) => return Some(properties),
+                    Some((_, properties)) => {
+                        unchanged.get_or_insert((properties, Clock::now() + OTHERS_WAIT));
+                    }
+                    None => {}
+                },
+                () = stagger => {}
+                () = patience => return unchanged.map(|(properties, _)| properties),
+            }
+        }
+    }
+
     fn take_in(&self, properties: &AccountProperties) {
         for left in self.store.sync_account_properties(properties, Clock::now()) {
             tracing::info!(endpoint = %left, "an endpoint left the account");
             self.pools.iter().for_each(|pool| pool.forget(&left));
         }
+        self.gate.sync(&self.store.snapshot().account);
     }
 
     /// The global endpoint, then those of the account, then those of the settings, each once.
@@ -197,14 +262,24 @@ impl AccountMetadataCache {
         endpoints
     }
 
-    async fn read_at(&self, endpoint: &Endpoint) -> Option<AccountProperties> {
-        match read_account(&self.transport, endpoint, self.budgets, &self.clock).await {
+    async fn read_at(&self, endpoint: Endpoint) -> Option<(Endpoint, AccountProperties)> {
+        match read_account(&self.transport, &endpoint, self.budgets, &self.clock).await {
             TransportOutcome::Success(response) => serde_json::from_slice(&response.body)
                 .inspect_err(|error| tracing::warn!(%error, "the account's answer is not readable"))
-                .ok(),
-            _ => None,
+                .ok()
+                .map(|properties| (endpoint, properties)),
+            _ => {
+                tracing::debug!(%endpoint, "the account could not be read here");
+                None
+            }
         }
     }
+}
+
+/// Whether a location is at another endpoint.
+fn names_another(location: Option<&AccountLocation>, endpoint: Option<&Endpoint>) -> bool {
+    let address = location.and_then(|it| it.database_account_endpoint.parse::<Endpoint>().ok());
+    address.is_some() && address.as_ref() != endpoint
 }
 
 /// The retry budgets of a read of the account: another endpoint, not another connection, for operations wait.
@@ -262,15 +337,22 @@ impl Drop for ReadsOver {
 /// Reads when asked and every few minutes, until the driver or its cache is gone.
 async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &TaskSpawner) {
     let mut allowance = RefreshAllowance::full(Clock::now());
+    let mut outage_reads = OutageReads::default();
     let mut was_read = false;
     while let Some(current) = cache.upgrade() {
         tokio::select! {
             // The shutdown first: a read would open connections that it closes again.
             biased;
             () = tasks.shutdown_requested() => return,
-            () = current.until_due(was_read, &allowance) => {}
+            cause = current.until_due(was_read, &allowance, &outage_reads) => match cause {
+                // With a schedule of their own: they leave the allowance to those that wait.
+                Cause::Outage => outage_reads = outage_reads.after_read(Clock::now()),
+                Cause::Asked => allowance = allowance.after_read(Clock::now()),
+            },
         }
-        allowance = allowance.after_read(Clock::now());
+        if current.gate.lost_region().is_none() {
+            outage_reads = OutageReads::default();
+        }
         was_read = true;
         tokio::select! {
             biased; // The shutdown first, as above.
@@ -282,7 +364,12 @@ async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &Task
 
 impl AccountMetadataCache {
     /// Waits until the account is to be read, and may be.
-    async fn until_due(&self, was_read: bool, allowance: &RefreshAllowance) {
+    async fn until_due(
+        &self,
+        was_read: bool,
+        allowance: &RefreshAllowance,
+        outage_reads: &OutageReads,
+    ) -> Cause {
         let awaited = self.awaited.notified();
         let in_passing = async {
             match was_read {
@@ -296,11 +383,27 @@ impl AccountMetadataCache {
             }
             tokio::time::sleep_until(allowance.in_passing().into()).await;
         };
+        let in_outage = async {
+            self.gate.until_lost().await;
+            let due = outage_reads.due(Clock::now(), self.clock.random());
+            tokio::time::sleep_until(due.into()).await;
+        };
         tokio::select! {
             // Those who wait first: they may be served earlier.
             biased;
+            () = in_outage => return Cause::Outage,
             () = awaited => tokio::time::sleep_until(allowance.awaited().into()).await,
             () = in_passing => {}
         }
+        Cause::Asked
     }
+}
+
+/// Why the account is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cause {
+    /// An operation asked for it, or the interval has passed.
+    Asked,
+    /// Writes wait for another write region.
+    Outage,
 }

@@ -4,11 +4,13 @@
 //! (`partition_endpoint_state.rs`), the choice of an endpoint from them (`endpoint_resolution.rs`), what
 //! outcomes say of them (`effects.rs`), who is to blame for a failure (`blame.rs`) and how often the account may
 //! be read (`refresh_allowance.rs`) are values and pure functions. `location_state_store.rs` holds the current
-//! pictures. Two parts wait: `account_metadata_cache.rs` reads the account and probes its endpoints,
-//! `container_cache.rs` reads containers and their partition ranges.
+//! pictures, `answer_times.rs` when each endpoint last answered. Three parts wait: `account_metadata_cache.rs` reads the
+//! account and probes its endpoints, `container_cache.rs` reads containers and their partition ranges, and
+//! `write_gate.rs` holds writes back that have nowhere to go.
 
 mod account_endpoint_state;
 mod account_metadata_cache;
+mod answer_times;
 mod blame;
 mod container_cache;
 mod container_metadata;
@@ -21,6 +23,7 @@ mod partition;
 mod partition_endpoint_state;
 mod partition_failover_config;
 mod refresh_allowance;
+mod write_gate;
 
 pub(crate) use account_endpoint_state::{AccountEndpointState, CosmosEndpoint, RegionPreference};
 use account_endpoint_state::{
@@ -28,6 +31,7 @@ use account_endpoint_state::{
     mark_endpoint_available, mark_endpoint_unavailable,
 };
 pub(crate) use account_metadata_cache::AccountMetadataCache;
+pub(crate) use answer_times::AnswerTimes;
 pub(crate) use container_cache::{ContainerCache, MetadataFuture, MetadataReader, Stale};
 pub use container_metadata::ContainerMetadata;
 pub(crate) use effects::{Attempted, LocationEffect, LocationEffects};
@@ -44,3 +48,4 @@ use partition_endpoint_state::{
     mark_partition_recovered, mark_partition_unavailable, sync_partition_endpoint_state,
 };
 pub(crate) use partition_failover_config::PartitionFailoverConfig;
+pub(crate) use write_gate::{OutageCause, OutageScope, WriteGate, WriteProbe};

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::retry::Backoff;
+
 /// The time in which one read is earned: a failing region must not turn its load into reads of the account.
 const INTERVAL: Duration = Duration::from_secs(5);
 
@@ -37,6 +39,32 @@ impl RefreshAllowance {
     }
 }
 
+/// Reads while writes wait for another write region: at once, then with exponential back-off.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OutageReads {
+    number: u32,
+    last: Option<Instant>,
+}
+
+/// A region that is lost is left within seconds of the service's naming another one.
+const OUTAGE_BACKOFF: Backoff =
+    Backoff { initial: Duration::from_millis(500), longest: Duration::from_secs(2), factor: 2.0 };
+
+impl OutageReads {
+    /// What is left after a read.
+    pub(super) fn after_read(self, now: Instant) -> Self {
+        Self { number: self.number.saturating_add(1), last: Some(now) }
+    }
+
+    /// When the next read is due; `jitter` is a random number from 0 to 1.
+    pub(super) fn due(&self, now: Instant, jitter: f64) -> Instant {
+        let (Some(last), Some(before)) = (self.last, self.number.checked_sub(1)) else {
+            return now;
+        };
+        last + OUTAGE_BACKOFF.before(before, jitter)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -64,6 +92,21 @@ mod tests {
         assert_eq!(twice.in_passing(), start + 2 * INTERVAL);
         let thrice = twice.after_read(start + INTERVAL);
         assert_eq!(thrice.awaited(), start + 2 * INTERVAL);
+    }
+
+    #[test]
+    fn reads_of_an_outage_are_made_at_once_and_then_with_back_off() {
+        let start = Instant::now();
+        let mut reads = OutageReads::default();
+        assert_eq!(reads.due(start, 0.5), start);
+        let pauses: Vec<u128> = (0..5)
+            .map(|_| {
+                reads = reads.after_read(start);
+                (reads.due(start, 0.0) - start).as_millis()
+            })
+            .collect();
+        assert_eq!(pauses, [500, 1_000, 2_000, 2_000, 2_000]);
+        assert!(reads.due(start, 1.0) < reads.due(start, 0.0), "jitter");
     }
 
     #[test]

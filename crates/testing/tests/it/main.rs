@@ -22,6 +22,7 @@ mod silent;
 mod simulation;
 mod stack;
 mod tls;
+mod write_region;
 
 use std::net::SocketAddr;
 

@@ -223,7 +223,13 @@ fn the_retries_over_other_connections_are_those_of_the_settings() {
 const ENDED: Decision = Decision::Finish { reason: "what the transport said" };
 
 fn of_operation(question: &Question, budgets: &Budgets, is_left: bool) -> Verdict {
-    evaluate_operation_retry(question, budgets, Elsewhere { is_left }, ENDED, &circumstances())
+    evaluate_operation_retry(
+        question,
+        budgets,
+        Elsewhere { is_left, may_wait: false },
+        ENDED,
+        &circumstances(),
+    )
 }
 
 #[test]

@@ -1,0 +1,235 @@
+//! A write that has nowhere else to go: when it waits for its write region, for how long, and what ends the wait.
+
+use std::time::{Duration, Instant};
+
+use super::attempt::{Raced, Routed, Run, earlier};
+use super::{Ended, OperationRetryState, conclude};
+use crate::diagnostics::Decision;
+use crate::retry::{Effect, Question, RequestKind, UnavailableReason, row_of};
+use crate::routing::{CosmosEndpoint, LocationEffect, OutageCause, OutageScope, WriteProbe};
+use crate::system::Clock;
+use crate::transport::{
+    HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResult,
+};
+use crate::{Error, ErrorKind};
+
+/// How long a write on one item waits for its region before the region's silence counts: nothing else was answered
+/// either since the write began.
+pub(super) const SILENCE: Duration = Duration::from_secs(2);
+
+/// How long an answer shows that a region serves, whatever fails then.
+const RECENT: Duration = Duration::from_millis(100);
+
+/// The longest that a write waits between two attempts while nothing is known that could hold it back.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// How the wait of a write has ended.
+#[derive(Debug)]
+pub(super) enum Admission {
+    /// It goes on. If it is the one that probes, the others wait until it has its outcome.
+    Granted(Option<WriteProbe>),
+    /// It has waited for as long as it may.
+    TimedOut,
+}
+
+impl Run<'_> {
+    /// When a write stops waiting for its write region: at the operation's deadline, or after the time of the settings.
+    pub(super) fn wait_end(&self, started: Instant) -> Option<Instant> {
+        self.deadline.or_else(|| started.checked_add(self.availability.max_write_region_wait()))
+    }
+
+    /// The endpoint of the only region that accepts writes, if the operation is a write and another region could.
+    fn only_writer(&self) -> Option<CosmosEndpoint> {
+        let snapshot = self.core.locations.snapshot();
+        let account = &snapshot.account;
+        let may_change = account.is_known() && account.read_endpoints().len() > 1;
+        let is_only = self.kind.is_write() && !account.is_multi_write() && !self.is_about_account();
+        (may_change && is_only).then(|| account.write_endpoints().first().cloned()).flatten()
+    }
+
+    /// Whether a write with no retries left waits for its write region.
+    pub(super) fn may_wait(&self, state: &OperationRetryState) -> bool {
+        let has_time = state.wait_end.is_none_or(|end| Clock::now() < end);
+        has_time
+            && self.availability.max_failover_retry_count() > 0
+            && !self.availability.max_write_region_wait().is_zero()
+            && self.only_writer().is_some()
+    }
+
+    /// Whether writes are held back, perhaps this one too.
+    pub(super) fn is_held_back(&self) -> bool {
+        self.kind.is_write() && self.core.write_gate.is_closed()
+    }
+
+    /// Waits while the operation's write region, or its partition there, is out.
+    pub(super) async fn admit(&self, state: &mut OperationRetryState) -> Admission {
+        loop {
+            if let Some(partition) = self.resolve_partition(state.now) {
+                state.partition = Some(partition);
+            }
+            let outage = self.only_writer().and_then(|writer| {
+                let partition = state.partition.as_ref().map(|it| &it.id);
+                self.core.write_gate.outage(&writer.endpoint, partition)
+            });
+            let Some(outage) = outage else { return Admission::Granted(None) };
+            let wait = outage.over_or_probe(self.kind == RequestKind::IdempotentWrite);
+            let ended = match state.wait_end {
+                Some(end) => tokio::time::timeout_at(end.into(), wait).await.ok(),
+                None => Some(wait.await),
+            };
+            let Some(probe) = ended else { return Admission::TimedOut };
+            state.try_all_again(Clock::now());
+            if probe.is_some() {
+                return Admission::Granted(probe);
+            }
+            // Over: but the new write region, or the partition, may be out as well.
+        }
+    }
+
+    /// Holds writes back after an attempt that showed that they have nowhere to go.
+    pub(super) fn hold_writes(
+        &self,
+        raced: &Raced<'_>,
+        effects: &[LocationEffect],
+        decision: Decision,
+        state: &OperationRetryState,
+    ) {
+        let Some(writer) = self.only_writer() else { return };
+        let has_effect = |is: fn(&UnavailableReason) -> bool| {
+            effects.iter().any(|effect| {
+                matches!(effect, LocationEffect::MarkEndpointUnavailable { reason, .. } if is(reason))
+            })
+        };
+        let follows_partition = self.follows_partition(state);
+        let is_lost = has_effect(|it| *it == UnavailableReason::TransportError);
+        // An attempt that fails at once, moments after another one was answered, is the failure of a connection.
+        let is_silent = raced
+            .started
+            .checked_sub(RECENT)
+            .is_none_or(|moment| self.core.answers.is_silent_since(raced.endpoint.slot, moment));
+        let region = || OutageScope::region(writer.endpoint.clone());
+        if is_lost && is_silent && !follows_partition && raced.endpoint.endpoint == writer.endpoint
+        {
+            return self.core.write_gate.close(region(), OutageCause::Lost);
+        }
+        if !matches!(decision, Decision::AwaitWriteRegion { .. }) {
+            return;
+        }
+        let is_about_region = is_lost
+            || has_effect(|it| {
+                matches!(it, UnavailableReason::WriteForbidden | UnavailableReason::AccountNotFound)
+            });
+        match &state.partition {
+            _ if is_about_region && !follows_partition => {
+                let cause = if is_lost { OutageCause::Lost } else { OutageCause::Refused };
+                self.core.write_gate.close(region(), cause);
+            }
+            Some(partition) => {
+                let partition = Some(partition.id.clone());
+                let scope = OutageScope { partition, ..region() };
+                self.core.write_gate.close(scope, OutageCause::Refused);
+            }
+            // Nothing is known that other writes could be held back by: this one waits by itself.
+            None => {}
+        }
+    }
+
+    /// Lets writes go on after one that was served.
+    pub(super) fn release_writes(&self, raced: &Raced<'_>, state: &OperationRetryState) {
+        if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(raced) {
+            return;
+        }
+        let Some(writer) = self.only_writer() else { return };
+        let region = OutageScope::region(writer.endpoint.clone());
+        if let Some(partition) = &state.partition {
+            let partition = Some(partition.id.clone());
+            self.core.write_gate.open(&OutageScope { partition, ..region.clone() });
+        }
+        if raced.endpoint.endpoint == writer.endpoint && self.core.write_gate.open(&region) {
+            self.core.locations.endpoint_recovered(&writer.endpoint);
+        }
+    }
+
+    /// Whether an outcome is the answer of a region that serves, be it a refusal.
+    pub(super) fn was_served(&self, raced: &Raced<'_>) -> bool {
+        let outcome = &raced.result.outcome;
+        let row = row_of(&Question { kind: self.kind, met: outcome.met() });
+        let is_failing = row
+            .effects
+            .iter()
+            .any(|it| matches!(it, Effect::MarkPartition | Effect::MarkEndpoint(_)));
+        let is_answer =
+            matches!(outcome, TransportOutcome::Success(_) | TransportOutcome::HttpError(_));
+        is_answer && !is_failing
+    }
+
+    /// What a write ends with that has waited for as long as it may: its last outcome, if it had one.
+    pub(super) fn given_up(
+        &self,
+        last: Option<TransportOutcome>,
+        state: &OperationRetryState,
+    ) -> Ended {
+        if let Some(outcome) = last {
+            return conclude(self.kind, outcome, state);
+        }
+        let kind = match self.deadline {
+            Some(_) => ErrorKind::DeadlineExceeded,
+            None => ErrorKind::Unavailable,
+        };
+        Ended::Failed(Error::new(kind, NEVER_SENT), None)
+    }
+
+    /// Waits by itself for as long as a write may that nothing else holds back.
+    pub(super) async fn pause(&self, state: &OperationRetryState) {
+        let pause = LONGEST_PAUSE.mul_f64(0.5 + 0.5 * self.core.clock().random());
+        let end = earlier(Clock::now().checked_add(pause), state.wait_end);
+        if let Some(end) = end {
+            tokio::time::sleep_until(end.into()).await;
+        }
+    }
+
+    /// Whether the silence of an attempt's region counts, and when: of the only region that accepts writes, for a
+    /// write on one item, which nothing else would bring elsewhere.
+    pub(super) fn silence_counts_at(&self, routed: &Routed, started: Instant) -> Option<Instant> {
+        if !self.kind.is_write() || !self.operation.is_about_one_item() {
+            return None;
+        }
+        let is_writer =
+            self.only_writer().is_some_and(|it| it.endpoint == routed.endpoint.endpoint);
+        started.checked_add(SILENCE).filter(|_| is_writer)
+    }
+
+    /// Watches a write whose region may be silent: holds others back if it is, and ends when the account names another
+    /// write region and the write may be repeated there.
+    pub(super) async fn abandoned(&self, routed: &Routed, started: Instant) -> TransportResult {
+        let endpoint = &routed.endpoint;
+        if self.core.answers.is_silent_since(endpoint.slot, started) {
+            let region = OutageScope::region(endpoint.endpoint.clone());
+            self.core.write_gate.close(region, OutageCause::Lost);
+        }
+        if self.kind != RequestKind::IdempotentWrite {
+            return std::future::pending().await;
+        }
+        let has_moved = || {
+            let snapshot = self.core.locations.snapshot();
+            snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
+        };
+        self.core.account.until(has_moved).await;
+        let sent = RequestSentStatus::MaybeSent;
+        let error = HttpError::new(HttpErrorKind::Timeout, sent, MOVED);
+        TransportResult {
+            outcome: TransportOutcome::TransportError { error, request_sent: sent },
+            at: Clock::now(),
+            was_ambiguous: true,
+            decision: Decision::Finish { reason: MOVED },
+            budgets: None,
+        }
+    }
+}
+
+/// What the error of a write says that was held back to its end.
+const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
+     wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
+
+/// What diagnostics say of an attempt that was given up for the new write region.
+pub(super) const MOVED: &str = "no answer came, and the account has another write region";
