@@ -11,7 +11,7 @@ use crate::routing::{
     AccountMetadataCache, AnswerTimes, ContainerCache, EndpointProber, LocationStateStore,
     MetadataFuture, MetadataReader, TICKS, Tick, WriteGate,
 };
-use crate::session::SessionContainer;
+use crate::session::{RegionLags, SessionContainer};
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::TransportPipeline;
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, OperationOptions};
@@ -29,6 +29,7 @@ pub(crate) struct DriverCore {
     pub(crate) prober: Arc<EndpointProber>,
     pub(crate) containers: ContainerCache,
     pub(crate) sessions: SessionContainer,
+    pub(crate) lags: RegionLags,
     pub(crate) latencies: LatencyTracker,
     pub(crate) hedging_budget: HedgingBudget,
     pub(crate) thresholds: SlowOperationThresholds,
@@ -69,6 +70,7 @@ impl DriverCore {
             Self {
                 containers: ContainerCache::new(reader, Arc::clone(&locations), tasks),
                 sessions: SessionContainer::default(),
+                lags: RegionLags::new(Clock::now()),
                 latencies: LatencyTracker::new(Clock::now()),
                 hedging_budget: HedgingBudget::full(burst),
                 thresholds: SlowOperationThresholds::of(&options),

@@ -21,6 +21,9 @@ const MIN_SAMPLES: u64 = 100;
 /// Fewer samples than this say nothing of a part.
 const MIN_SAMPLES_OF_PART: u64 = 20;
 
+/// The parts that a recent latency is taken from: the last one that has samples.
+const RECENT_PARTS: u32 = 3;
+
 /// Four buckets for each power of two microseconds, up to two minutes.
 const BUCKETS: usize = 4 * 27;
 
@@ -30,8 +33,10 @@ const KEPT_FOR: Duration = Duration::from_secs(1);
 /// Requests that take about as long as each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LatencyClass {
-    /// Operations on one item.
-    Point,
+    /// Reads of one item.
+    PointRead,
+    /// Writes of one item: a quorum answers them, and mostly another region.
+    PointWrite,
     /// Queries, feeds, batches and procedures.
     Scan,
 }
@@ -40,7 +45,7 @@ pub(crate) enum LatencyClass {
 #[derive(Debug)]
 pub(crate) struct LatencyTracker {
     origin: Instant,
-    classes: [ClassLatencies; 2],
+    classes: [ClassLatencies; 3],
 }
 
 #[derive(Debug)]
@@ -58,7 +63,7 @@ impl LatencyTracker {
             regions: [const { OnceLock::new() }; MAX_ENDPOINT_SLOTS],
             kept: AtomicU64::new(0),
         };
-        Self { origin, classes: [class(), class()] }
+        Self { origin, classes: [class(), class(), class()] }
     }
 
     /// Takes in how long a request took at the endpoint of a slot.
@@ -92,6 +97,22 @@ impl LatencyTracker {
             }
         };
         (micros != 0).then(|| Duration::from_micros(micros.into()))
+    }
+}
+
+impl LatencyTracker {
+    /// How long requests to the endpoint of a slot have taken lately: the median of its last seconds.
+    pub(crate) fn recent(
+        &self,
+        class: LatencyClass,
+        slot: usize,
+        now: Instant,
+    ) -> Option<Duration> {
+        let histogram = self.classes[class as usize].regions.get(slot)?.get()?;
+        let part = number_of(now, self.origin, PART);
+        let last = (0..RECENT_PARTS).filter_map(|age| part.checked_sub(age));
+        let micros = last.filter_map(|number| histogram.median_of(number)).next()?;
+        Some(Duration::from_micros(micros.into()))
     }
 }
 
@@ -179,6 +200,23 @@ impl Histogram {
     }
 }
 
+impl Histogram {
+    /// The median of a part of time, if there are samples.
+    fn median_of(&self, number: u32) -> Option<u32> {
+        let part = &self.parts[number as usize % PARTS];
+        let is_about_it = part.number.load(Ordering::Relaxed) == number;
+        let total = if is_about_it { count(&[part]) } else { 0 };
+        let mut left = total.checked_sub(1)? / 2;
+        for bucket in 0..BUCKETS {
+            match left.checked_sub(samples(&[part], bucket)) {
+                Some(more) => left = more,
+                None => return Some(upper_bound(bucket)),
+            }
+        }
+        None
+    }
+}
+
 fn count(parts: &[&PartHistogram]) -> u64 {
     (0..BUCKETS).map(|bucket| samples(parts, bucket)).sum()
 }
@@ -225,13 +263,13 @@ mod tests {
     fn tracker_with(origin: Instant, slot: usize, samples: &[(u32, Duration)]) -> LatencyTracker {
         let tracker = LatencyTracker::new(origin);
         for (count, took) in samples {
-            (0..*count).for_each(|_| tracker.record(LatencyClass::Point, slot, *took, origin));
+            (0..*count).for_each(|_| tracker.record(LatencyClass::PointRead, slot, *took, origin));
         }
         tracker
     }
 
     fn of_minute(tracker: &LatencyTracker, now: Instant) -> Option<Duration> {
-        tracker.percentile(LatencyClass::Point, now, |_| true)
+        tracker.percentile(LatencyClass::PointRead, now, |_| true)
     }
 
     #[test]
@@ -254,6 +292,17 @@ mod tests {
         assert!(of_minute(&two, origin).unwrap() >= slow);
     }
 
+    #[test]
+    fn the_recent_latency_is_the_median_of_the_last_part_that_has_samples() {
+        let origin = Instant::now();
+        let tracker = tracker_with(origin, 1, &[(60, 5 * MILLISECOND), (40, 80 * MILLISECOND)]);
+        let recent = |slot, now| tracker.recent(LatencyClass::PointRead, slot, now);
+        assert!(recent(1, origin).is_some_and(|it| it < 7 * MILLISECOND));
+        assert!(recent(1, origin + Duration::from_secs(14)).is_some());
+        assert_eq!(recent(1, origin + Duration::from_secs(15)), None);
+        assert_eq!(recent(2, origin), None);
+    }
+
     /// A region that turned slow raised the threshold by itself, and was hedged no more after a second.
     #[test]
     fn a_region_that_turns_slow_is_measured_by_what_it_could_do_a_minute_before() {
@@ -262,7 +311,7 @@ mod tests {
         let slow_from = |seconds| {
             let now = origin + Duration::from_secs(seconds);
             for _ in 0..1_000 {
-                tracker.record(LatencyClass::Point, 1, Duration::from_millis(500), now);
+                tracker.record(LatencyClass::PointRead, 1, Duration::from_millis(500), now);
             }
             of_minute(&tracker, now).unwrap()
         };
@@ -277,11 +326,11 @@ mod tests {
         let origin = Instant::now();
         let tracker = tracker_with(origin, 1, &[(200, 5 * MILLISECOND)]);
         for _ in 0..200 {
-            tracker.record(LatencyClass::Point, 2, 80 * MILLISECOND, origin);
+            tracker.record(LatencyClass::PointRead, 2, 80 * MILLISECOND, origin);
         }
         assert!(of_minute(&tracker, origin).unwrap() < 7 * MILLISECOND);
         let later = origin + Duration::from_secs(2);
-        let without_it = tracker.percentile(LatencyClass::Point, later, |slot| slot != 1);
+        let without_it = tracker.percentile(LatencyClass::PointRead, later, |slot| slot != 1);
         assert!(without_it.unwrap() >= 80 * MILLISECOND);
         assert_eq!(tracker.percentile(LatencyClass::Scan, later, |_| true), None);
     }
@@ -292,7 +341,7 @@ mod tests {
         let tracker = tracker_with(origin, 1, &[(100, MILLISECOND)]);
         let before = of_minute(&tracker, origin);
         for _ in 0..1_000 {
-            tracker.record(LatencyClass::Point, 1, Duration::from_secs(1), origin);
+            tracker.record(LatencyClass::PointRead, 1, Duration::from_secs(1), origin);
         }
         assert_eq!(of_minute(&tracker, origin), before);
         assert_ne!(of_minute(&tracker, origin + Duration::from_secs(1)), before);

@@ -17,11 +17,15 @@ use crate::options::{AmbiguousWriteRetry, AvailabilityOptionsView};
 use crate::retry::RequestKind;
 use crate::routing::{
     AccountEndpointState, CosmosEndpoint, Partition, Route, Traffic, Wanted, resolve_hedge,
-    resolve_route,
+    resolve_route, serving_session_home, session_home,
 };
 use crate::session::{ReadTerms, SessionHeaders, sends_session_token};
 use crate::system::Clock;
 use crate::transport::{Endpoint, TransportPipeline, TransportRequest, TransportResult};
+
+/// The longest that a read waits for its session before it is sent. Beyond it, the region that has the session is asked
+/// although it is slow.
+const LONGEST_SESSION_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a hedge waits for while too little is known of latencies.
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
@@ -44,6 +48,14 @@ pub(super) struct Routed {
     pub(super) endpoint: CosmosEndpoint,
     /// If it is a probe of a region that its partition has left: where the partition is served.
     pub(super) probe: Option<CosmosEndpoint>,
+    /// How long it waits before it is made: its region is likely to have the session by then.
+    pub(super) pause: Duration,
+}
+
+impl Routed {
+    fn to(endpoint: CosmosEndpoint) -> Self {
+        Self { endpoint, probe: None, pause: Duration::ZERO }
+    }
 }
 
 /// What an attempt came to, with the hedge that may have joined it.
@@ -122,17 +134,20 @@ impl Run<'_> {
             terms.session = self.session_headers(read, partition.map(|it| &**it));
         }
         if self.is_about_account() {
-            return Routed { endpoint: account.default_endpoint().clone(), probe: None };
+            return Routed::to(account.default_endpoint().clone());
         }
         if let Some(endpoint) = &state.pinned {
-            return Routed { endpoint: endpoint.clone(), probe: None };
+            return Routed::to(endpoint.clone());
         }
         if !account.has_no_marks() && account.due_for_probe(state.now).next().is_some() {
             self.core.prober.request();
         }
         let wanted = self.wanted(state, None);
         let route = resolve_route(&snapshot, &wanted, self.core.locations.config(), state.now);
-        let routed = self.claimed(route, state);
+        let mut routed = self.claimed(route, state);
+        if diagnostics.attempts().is_empty() && routed.probe.is_none() {
+            self.look_for_session(&mut routed, terms, &wanted, state.now);
+        }
         if routed.probe.is_some() {
             terms.execution_context = ExecutionContext::CircuitBreakerProbe;
         }
@@ -157,18 +172,84 @@ impl Run<'_> {
         }
     }
 
+    /// Has a read wait a moment for its session, or go where that is, if its region is likely to be behind: what it would
+    /// meet there costs a request and a round trip.
+    fn look_for_session(
+        &self,
+        routed: &mut Routed,
+        terms: &AttemptTerms<'_>,
+        wanted: &Wanted<'_>,
+        now: Instant,
+    ) {
+        let Some(seen) = terms.session.as_ref().and_then(|it| it.kept) else { return };
+        if wanted.traffic == Traffic::Writes || seen.slot == routed.endpoint.slot {
+            return;
+        }
+        let age = now.saturating_duration_since(seen.at);
+        let Some(behind) = self.core.lags.behind(routed.endpoint.slot, age, now) else { return };
+        let snapshot = self.core.locations.snapshot();
+        let home = serving_session_home(&snapshot, wanted, self.core.locations.config(), now);
+        let may_pause = behind <= LONGEST_SESSION_PAUSE;
+        match home {
+            Some(home)
+                if !may_pause || !self.is_sooner_here(behind, &routed.endpoint, home, now) =>
+            {
+                routed.endpoint = home.clone();
+            }
+            _ if may_pause => routed.pause = behind,
+            _ => {}
+        }
+    }
+
+    /// How long a read waits in a region that did not have its session, where that is sooner than to ask the region that
+    /// is certain to have it.
+    pub(super) fn session_pause(
+        &self,
+        sent: Option<&SessionHeaders>,
+        met_at: &CosmosEndpoint,
+        state: &OperationRetryState,
+        now: Instant,
+    ) -> Option<Duration> {
+        let seen = sent.and_then(|it| it.kept)?;
+        let age = now.saturating_duration_since(seen.at);
+        let behind = self.core.lags.behind(met_at.slot, age, now)?;
+        let snapshot = self.core.locations.snapshot();
+        let wanted = self.wanted(state, None);
+        // Also if it was left: as failing it answers soon, as slow it does not.
+        let home = session_home(&snapshot, &wanted, self.core.locations.config(), now)?;
+        let is_sooner = self.is_sooner_here(behind, met_at, home, now);
+        (behind <= LONGEST_SESSION_PAUSE && is_sooner).then_some(behind)
+    }
+
+    /// Whether an answer of a region that is behind comes sooner, once it has caught up, than that of another one.
+    fn is_sooner_here(
+        &self,
+        behind: Duration,
+        here: &CosmosEndpoint,
+        there: &CosmosEndpoint,
+        now: Instant,
+    ) -> bool {
+        let Some(class) = self.operation.latency_class() else { return false };
+        let recent = |it: &CosmosEndpoint| self.core.latencies.recent(class, it.slot, now);
+        let Some(there) = recent(there) else { return false };
+        // Of a region of which nothing is known: it would not be preferred if it were much slower.
+        let here = recent(here).unwrap_or(there / 2).saturating_add(behind);
+        // By more than the width of a histogram's bucket.
+        here + here / 2 < there
+    }
+
     /// A route, once it is known whether this operation is the one that probes.
     fn claimed(&self, route: Route<'_>, state: &OperationRetryState) -> Routed {
         let (home, moved_to) = match route {
-            Route::To(endpoint) => return Routed { endpoint: endpoint.clone(), probe: None },
+            Route::To(endpoint) => return Routed::to(endpoint.clone()),
             Route::ProbeOr { home, moved_to } => (home, moved_to),
         };
         let is_claimed = state.partition.as_ref().is_some_and(|partition| {
             self.core.locations.claim_probe(&partition.id, self.traffic(), state.now)
         });
         match is_claimed {
-            true => Routed { endpoint: home.clone(), probe: Some(moved_to.clone()) },
-            false => Routed { endpoint: moved_to.clone(), probe: None },
+            true => Routed { probe: Some(moved_to.clone()), ..Routed::to(home.clone()) },
+            false => Routed::to(moved_to.clone()),
         }
     }
 
@@ -455,7 +536,8 @@ impl CosmosOperation {
     /// Which operations it takes about as long as; none if there are too few to compare with.
     pub(super) fn latency_class(&self) -> Option<LatencyClass> {
         match (self.is_about_one_item(), self.is_in_partition()) {
-            (true, _) => Some(LatencyClass::Point),
+            (true, _) if self.operation_type().is_read_only() => Some(LatencyClass::PointRead),
+            (true, _) => Some(LatencyClass::PointWrite),
             (false, true) => Some(LatencyClass::Scan),
             (false, false) => None,
         }

@@ -125,6 +125,11 @@ async fn run(
             }
         }
         let routed = run.route(&mut state, &mut terms, diagnostics);
+        if !routed.pause.is_zero() {
+            tokio::time::sleep(routed.pause).await;
+            state.now = Clock::now();
+            terms.started = Some(state.now);
+        }
         let mut request = begin_request(operation, &routed.endpoint, &terms, &state);
         if let Err(error) = complete_request(&mut request, operation, &terms) {
             return Ended::Failed(error, None);
@@ -134,7 +139,7 @@ async fn run(
         if let TransportOutcome::Success(response) = raced.result.outcome {
             return Ended::Answered(response);
         }
-        let verdict = run.settle(&raced, &routed, &mut state).await;
+        let verdict = run.settle(&raced, &routed, terms.session.as_ref(), &mut state).await;
         diagnostics.decided(&raced.endpoint.endpoint, verdict.decision);
         trace_failed_attempt(core, &raced, verdict.decision);
         terms.execution_context = match verdict.decision {

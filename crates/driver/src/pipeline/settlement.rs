@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use sidereal_protocol::PartitionKeyRangeId;
 use sidereal_protocol::headers::ResponseHeaders;
+use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId};
 
 use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
@@ -14,12 +14,15 @@ use crate::retry::{Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict
 use crate::routing::{
     Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
 };
-use crate::session::{SessionHeaders, SessionNews};
+use crate::session::{Seen, SessionHeaders, SessionNews};
 use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
 /// The longest that an operation waits for a container to be read anew before it tries again with what is known.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
+
+/// How often a read asks a region again that is likely to have its session in a moment.
+const SESSION_PAUSES: u32 = 2;
 
 /// Why nothing is tried again at a range that is gone.
 const RANGE_IS_GONE: &str =
@@ -43,7 +46,7 @@ impl Run<'_> {
             state.pinned.get_or_insert_with(|| raced.endpoint.clone().into_owned());
         }
         let told = diagnostics.last_at(&raced.endpoint.endpoint);
-        self.observe_outcome(&raced.result.outcome, sent, told, state);
+        self.observe_outcome(&raced.endpoint, &raced.result, sent, told, state);
         if let TransportOutcome::Success(_) = raced.result.outcome
             && let Some(class) = self.operation.latency_class()
         {
@@ -56,7 +59,7 @@ impl Run<'_> {
             state.was_ambiguous |= result.was_ambiguous;
             self.note_answer(&other.endpoint, result);
             let told = diagnostics.last_at(&other.endpoint.endpoint);
-            self.observe_outcome(&result.outcome, sent, told, state);
+            self.observe_outcome(&other.endpoint, result, sent, told, state);
             self.blame(&other.endpoint, result, false, state);
         }
         match routed.probe {
@@ -76,23 +79,33 @@ impl Run<'_> {
     /// Takes in what a response says of the session and of the container's ranges.
     fn observe_outcome(
         &self,
-        outcome: &TransportOutcome,
+        endpoint: &CosmosEndpoint,
+        result: &TransportResult,
         sent: Option<&SessionHeaders>,
         told: Option<&RequestDiagnostics>,
         state: &mut OperationRetryState,
     ) {
         let Some(container) = &self.operation.encoded().container else { return };
-        let (TransportOutcome::Success(response) | TransportOutcome::HttpError(response)) = outcome
+        let (TransportOutcome::Success(response) | TransportOutcome::HttpError(response)) =
+            &result.outcome
         else {
             return;
         };
         if !self.operation.path().kind().is_partitioned() {
             return;
         }
+        if response.status == CosmosStatus::READ_SESSION_NOT_AVAILABLE
+            && let Some(seen) = sent.and_then(|it| it.kept)
+        {
+            let age = result.at.saturating_duration_since(seen.at);
+            self.core.lags.missed(endpoint.slot, age, result.at);
+        }
         // A success, or a refusal that rests on what the replica holds.
+        let seen = Seen { at: result.at, slot: endpoint.slot };
         if response.status.carries_session_progress()
             && !sent.is_some_and(|sent| sent.are_repeated_by(&response.headers))
-            && self.core.sessions.observe(container, &response.headers) == SessionNews::Recreated
+            && self.core.sessions.observe(container, &response.headers, seen)
+                == SessionNews::Recreated
         {
             self.core.containers.request_refresh(container, Stale::Container);
         }
@@ -187,10 +200,11 @@ impl Run<'_> {
         &self,
         raced: &Raced<'_>,
         routed: &Routed,
+        sent: Option<&SessionHeaders>,
         state: &mut OperationRetryState,
     ) -> Verdict {
         if state.is_first_failure() {
-            state.budgets = self.with_session_retry(state.budgets);
+            state.budgets = self.with_session_retry(raced, sent, state);
         }
         let is_probe = routed.probe.is_some() && !raced.is_hedge;
         let evaluation = self.evaluate(&raced.result, &raced.endpoint, is_probe, state);
@@ -312,16 +326,28 @@ impl Run<'_> {
         self.core.containers.is_gone(container, range)
     }
 
-    /// A region of a multi-write account gets time to catch up with a session, unless another is preferred.
-    fn with_session_retry(&self, budgets: Budgets) -> Budgets {
+    /// A region of a multi-write account gets time to catch up with a session, unless another is preferred. Any region
+    /// gets a moment, if the one that has the session is slower than that.
+    fn with_session_retry(
+        &self,
+        raced: &Raced<'_>,
+        sent: Option<&SessionHeaders>,
+        state: &OperationRetryState,
+    ) -> Budgets {
         let options = self.core.options.retry();
         let is_multi_write = self.core.locations.snapshot().account.is_multi_write();
-        if !is_multi_write || options.remote_region_preferred() {
-            return budgets;
+        if is_multi_write && !options.remote_region_preferred() {
+            let session = options.session_retry();
+            let count = session.max_in_region_retry_count();
+            return state.budgets.with_session_retry(count, session.min_in_region_retry_time());
         }
-        let session = options.session_retry();
-        let count = session.max_in_region_retry_count();
-        budgets.with_session_retry(count, session.min_in_region_retry_time())
+        match self.session_pause(sent, &raced.endpoint, state, raced.result.at) {
+            Some(pause) if !is_multi_write => {
+                let time = pause.saturating_mul(SESSION_PAUSES);
+                state.budgets.with_session_retry(SESSION_PAUSES as usize, time)
+            }
+            _ => state.budgets,
+        }
     }
 
     fn evaluate(

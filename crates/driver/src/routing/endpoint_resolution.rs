@@ -117,6 +117,41 @@ fn writer_with_the_session<'a>(
     })
 }
 
+/// The region that is certain to have a session: the one that accepts the partition's writes, in an account where only one
+/// does.
+pub(crate) fn session_home<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> Option<&'a CosmosEndpoint> {
+    let account = &*snapshot.account;
+    if account.is_multi_write() {
+        return None;
+    }
+    let moved = moved_partition(snapshot, wanted, Traffic::Writes, config, now);
+    let moved_to = moved.map(PartitionFailoverEntry::current_endpoint);
+    moved_to.or_else(|| account.write_endpoints().first())
+}
+
+/// The same region, if it is in service for the partition's reads.
+pub(crate) fn serving_session_home<'a>(
+    snapshot: &'a LocationSnapshot,
+    wanted: &Wanted<'_>,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> Option<&'a CosmosEndpoint> {
+    let account = &*snapshot.account;
+    let writer = session_home(snapshot, wanted, config, now)?;
+    let left = moved_partition(snapshot, wanted, Traffic::Reads, config, now);
+    let has_left = left.is_some_and(|it| it.failed_endpoints().any(|it| *it == writer.endpoint));
+    (!has_left
+        && !has_failed(writer, wanted)
+        && !is_excluded(writer, wanted.excluded_regions)
+        && account.is_available(&writer.endpoint, false, now))
+    .then_some(writer)
+}
+
 /// The entry of the attempt's partition, if that traffic of it has moved.
 fn moved_partition<'a>(
     snapshot: &'a LocationSnapshot,

@@ -38,6 +38,7 @@ pub(crate) use effects::{Attempted, LocationEffect, LocationEffects};
 pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
     FailedEndpoints, Route, Wanted, is_elsewhere_left, resolve_hedge, resolve_route,
+    serving_session_home, session_home,
 };
 pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
 pub(crate) use partition::{MAX_ENDPOINT_SLOTS, Partition, PartitionId, TICKS, Tick};

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
+use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderValue};
@@ -34,8 +35,17 @@ pub(crate) struct SessionHeaders {
     /// The container that it has seen. A container that was recreated under the same name refuses the request,
     /// where it would else wait for a session that never arrives.
     pub(crate) rid: Option<HeaderValue>,
-    /// Whether the session keeps the token as it is sent; else it was put together for the request.
-    is_kept: bool,
+    /// When and where the session got so far, if it keeps the token as it is sent; else it was put together for the
+    /// request.
+    pub(crate) kept: Option<Seen>,
+}
+
+/// When and where a session got as far as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) at: Instant,
+    /// The slot of the endpoint that showed it.
+    pub(crate) slot: usize,
 }
 
 impl SessionHeaders {
@@ -43,7 +53,7 @@ impl SessionHeaders {
     pub(crate) fn are_repeated_by(&self, response: &HeaderMap) -> bool {
         let said = ResponseHeaders::new(response).session_progress();
         let is_same_container = said.owner_id.is_none() || said.owner_id == self.rid.as_ref();
-        self.is_kept && said.token == Some(&self.token) && is_same_container
+        self.kept.is_some() && said.token == Some(&self.token) && is_same_container
     }
 }
 
@@ -77,12 +87,13 @@ struct RangeSession {
 struct Progress {
     token: PartitionSessionToken,
     header: HeaderValue,
+    seen: Seen,
 }
 
 impl Progress {
-    fn new(range: &PartitionKeyRangeId, token: PartitionSessionToken) -> Option<Self> {
+    fn new(range: &PartitionKeyRangeId, token: PartitionSessionToken, seen: Seen) -> Option<Self> {
         let header = header_of(range, &token)?;
-        Some(Self { token, header })
+        Some(Self { token, header, seen })
     }
 }
 
@@ -102,16 +113,21 @@ impl SessionContainer {
         let containers = self.containers.load();
         let session = containers.get(container)?;
         let ranges = session.ranges.load();
-        let (token, is_kept) = match range {
+        let (token, kept) = match range {
             Some((range, parents)) => inherited(&ranges, range, parents)?,
             None => all_of(&ranges)?,
         };
-        Some(SessionHeaders { token, rid: session.rid.get().cloned(), is_kept })
+        Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept })
     }
 
     /// Takes in what a response says of its container's progress. Says whether the container is not the one
     /// that the session has seen.
-    pub(crate) fn observe(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
+    pub(crate) fn observe(
+        &self,
+        container: &Arc<str>,
+        response: &HeaderMap,
+        seen: Seen,
+    ) -> SessionNews {
         let said = ResponseHeaders::new(response).session_progress();
         let Some(text) = said.token else { return SessionNews::Same };
         // Optional in responses, and missing from some errors: absent means unknown, not another container.
@@ -130,7 +146,7 @@ impl SessionContainer {
             Some(session) => Arc::clone(session),
             None => self.begin(container, rid),
         };
-        token.segments().for_each(|(range, progress)| session.advance(range, progress));
+        token.segments().for_each(|(range, progress)| session.advance(range, progress, seen));
         match (before, known) {
             (Some(_), None) => SessionNews::Recreated,
             (Some(_) | None, _) => SessionNews::Same,
@@ -166,37 +182,38 @@ impl SessionContainer {
 
 type Ranges = BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>;
 
-/// The token of a range: its own, unless more was seen of its parents. And whether the session keeps it so.
+/// The token of a range: its own, unless more was seen of its parents. And since when the session keeps it so.
 fn inherited(
     ranges: &Ranges,
     range: &PartitionKeyRangeId,
     parents: &[PartitionKeyRangeId],
-) -> Option<(HeaderValue, bool)> {
+) -> Option<(HeaderValue, Option<Seen>)> {
     let own = ranges.get(range).map(|it| it.progress.load());
     let parents = parents.iter().filter_map(|parent| ranges.get(parent));
     let seen = parents.fold(None, |seen: Option<PartitionSessionToken>, parent| {
         let parent = &parent.progress.load().token;
         Some(seen.map_or_else(|| parent.clone(), |seen| seen.merge(parent)))
     });
-    let put_together = |token: &PartitionSessionToken| Some((header_of(range, token)?, false));
+    let put_together = |token: &PartitionSessionToken| Some((header_of(range, token)?, None));
     match (own, seen) {
         (None, None) => None,
         (None, Some(seen)) => put_together(&seen),
         (Some(own), Some(seen)) if !own.token.covers(&seen) => {
             put_together(&own.token.merge(&seen))
         }
-        (Some(own), _) => Some((own.header.clone(), true)),
+        (Some(own), _) => Some((own.header.clone(), Some(own.seen))),
     }
 }
 
-/// The token of all ranges, and whether the session keeps it so.
-fn all_of(ranges: &Ranges) -> Option<(HeaderValue, bool)> {
+/// The token of all ranges, and since when the session keeps it so.
+fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<Seen>)> {
     if let (1, Some(only)) = (ranges.len(), ranges.values().next()) {
-        return Some((only.progress.load().header.clone(), true));
+        let progress = only.progress.load();
+        return Some((progress.header.clone(), Some(progress.seen)));
     }
     let segments = ranges.iter().map(|(id, it)| (id.clone(), it.progress.load().token.clone()));
     let token = SessionToken::from_segments(segments)?;
-    Some((HeaderValue::try_from(token.to_string()).ok()?, false))
+    Some((HeaderValue::try_from(token.to_string()).ok()?, None))
 }
 
 impl ContainerSession {
@@ -220,11 +237,11 @@ impl ContainerSession {
         })
     }
 
-    fn advance(&self, range: &PartitionKeyRangeId, seen: &PartitionSessionToken) {
+    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
         if let Some(known) = self.ranges.load().get(range) {
-            return known.advance(range, seen);
+            return known.advance(range, token, seen);
         }
-        let Some(progress) = Progress::new(range, seen.clone()) else { return };
+        let Some(progress) = Progress::new(range, token.clone(), seen) else { return };
         let made = Arc::new(RangeSession { progress: ArcSwap::from_pointee(progress) });
         self.ranges.rcu(|ranges| {
             let mut ranges = BTreeMap::clone(ranges);
@@ -238,17 +255,17 @@ impl ContainerSession {
         });
         // Another response may have inserted the range first, with less progress.
         if let Some(known) = self.ranges.load().get(range) {
-            known.advance(range, seen);
+            known.advance(range, token, seen);
         }
     }
 }
 
 impl RangeSession {
-    fn advance(&self, range: &PartitionKeyRangeId, seen: &PartitionSessionToken) {
-        if self.progress.load().token.covers(seen) {
+    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
+        if self.progress.load().token.covers(token) {
             return;
         }
-        self.progress.rcu(|current| match Progress::new(range, current.token.merge(seen)) {
+        self.progress.rcu(|current| match Progress::new(range, current.token.merge(token), seen) {
             Some(progress) => Arc::new(progress),
             None => Arc::clone(current),
         });
@@ -268,6 +285,12 @@ mod tests {
         headers
     }
 
+    impl SessionContainer {
+        fn take(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
+            self.observe(container, response, Seen { at: Instant::now(), slot: 1 })
+        }
+    }
+
     fn orders() -> Arc<str> {
         "dbs/store/colls/orders".into()
     }
@@ -284,7 +307,7 @@ mod tests {
     #[test]
     fn a_response_that_repeats_what_was_sent_is_no_news() {
         let sessions = SessionContainer::default();
-        sessions.observe(&orders(), &response("0:-1#5", "rid"));
+        sessions.take(&orders(), &response("0:-1#5", "rid"));
         let sent = |range: u32, parents: &[PartitionKeyRangeId]| {
             sessions.token_for(&orders(), Some((&range.into(), parents))).unwrap()
         };
@@ -303,7 +326,7 @@ mod tests {
         let sessions = SessionContainer::default();
         assert_eq!(token(&sessions), None);
         for seen in ["0:-1#5", "1:-1#7", "0:-1#4", "1:-1#9"] {
-            sessions.observe(&orders(), &response(seen, "rid"));
+            sessions.take(&orders(), &response(seen, "rid"));
         }
         assert_eq!(token(&sessions).unwrap(), "0:-1#5,1:-1#9");
         assert_eq!(of_range(&sessions, 1, &[]).unwrap(), "1:-1#9");
@@ -314,28 +337,28 @@ mod tests {
     #[test]
     fn a_range_has_seen_what_its_parents_have() {
         let sessions = SessionContainer::default();
-        sessions.observe(&orders(), &response("0:-1#5", "rid"));
+        sessions.take(&orders(), &response("0:-1#5", "rid"));
         assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#5");
-        sessions.observe(&orders(), &response("1:-1#4", "rid"));
+        sessions.take(&orders(), &response("1:-1#4", "rid"));
         assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#5", "an eventual read was behind");
-        sessions.observe(&orders(), &response("1:-1#7", "rid"));
+        sessions.take(&orders(), &response("1:-1#7", "rid"));
         assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#7");
-        sessions.observe(&orders(), &response("2:-1#8", "rid"));
+        sessions.take(&orders(), &response("2:-1#8", "rid"));
         assert_eq!(of_range(&sessions, 3, &[0, 1, 2]).unwrap(), "3:-1#8", "a merge of two");
     }
 
     #[test]
     fn each_container_has_a_session_of_its_own() {
         let sessions = SessionContainer::default();
-        sessions.observe(&orders(), &response("0:-1#5", "rid"));
+        sessions.take(&orders(), &response("0:-1#5", "rid"));
         assert_eq!(sessions.token_for("dbs/store/colls/carts", None), None);
     }
 
     #[test]
     fn a_container_that_was_recreated_begins_anew() {
         let sessions = SessionContainer::default();
-        let old = sessions.observe(&orders(), &response("0:-1#500", "old"));
-        let new = sessions.observe(&orders(), &response("0:-1#1", "new"));
+        let old = sessions.take(&orders(), &response("0:-1#500", "old"));
+        let new = sessions.take(&orders(), &response("0:-1#1", "new"));
         assert_eq!((old, new), (SessionNews::Same, SessionNews::Recreated));
         assert_eq!(token(&sessions).unwrap(), "0:-1#1");
         let carried = sessions.token_for(&orders(), None).unwrap();
@@ -356,10 +379,10 @@ mod tests {
         let sessions = SessionContainer::default();
         let empty = response("0:-1#6", "");
         let news = [
-            sessions.observe(&orders(), &without_rid("0:-1#4")),
-            sessions.observe(&orders(), &response("0:-1#5", "rid")),
-            sessions.observe(&orders(), &empty),
-            sessions.observe(&orders(), &without_rid("1:-1#7")),
+            sessions.take(&orders(), &without_rid("0:-1#4")),
+            sessions.take(&orders(), &response("0:-1#5", "rid")),
+            sessions.take(&orders(), &empty),
+            sessions.take(&orders(), &without_rid("1:-1#7")),
         ];
         assert_eq!(news, [SessionNews::Same; 4]);
         let carried = sessions.token_for(&orders(), None).unwrap();
@@ -369,15 +392,15 @@ mod tests {
         );
         let own = sessions.token_for(&orders(), Some((&0.into(), &[]))).unwrap();
         assert!(own.are_repeated_by(&without_rid("0:-1#6")));
-        assert_eq!(sessions.observe(&orders(), &response("0:-1#1", "new")), SessionNews::Recreated);
+        assert_eq!(sessions.take(&orders(), &response("0:-1#1", "new")), SessionNews::Recreated);
     }
 
     #[test]
     fn what_is_no_token_changes_nothing() {
         let sessions = SessionContainer::default();
-        sessions.observe(&orders(), &response("0:-1#5", "rid"));
-        sessions.observe(&orders(), &response("nonsense", "rid"));
-        sessions.observe(&orders(), &HeaderMap::new());
+        sessions.take(&orders(), &response("0:-1#5", "rid"));
+        sessions.take(&orders(), &response("nonsense", "rid"));
+        sessions.take(&orders(), &HeaderMap::new());
         assert_eq!(token(&sessions).unwrap(), "0:-1#5");
     }
 
@@ -393,7 +416,7 @@ mod tests {
                 containers.insert(link, session);
                 sessions.containers.store(Arc::new(containers));
             } else {
-                sessions.observe(&link, &response("0:-1#1", "rid"));
+                sessions.take(&link, &response("0:-1#1", "rid"));
             }
         }
         assert_eq!(sessions.containers.load().len(), MAX_CONTAINERS);

@@ -272,3 +272,48 @@ async fn a_level_beyond_the_account_s_is_refused_unless_it_is_upgraded_to_a_loca
     let upgrading = stack.account.driver_on(stack.account.runtime(), options);
     upgrading.execute_operation(&read("1"), &strong).await.unwrap();
 }
+
+/// Writes and reads what it wrote at once, many times. Says how many requests the reads took, and the 99th percentile of
+/// the last half.
+async fn write_and_read(stack: &Stack, rounds: usize) -> (usize, Duration) {
+    let (mut requests, mut took) = (0, Vec::new());
+    for round in 0..rounds {
+        stack.execute(&upsert("2")).await.unwrap();
+        let found = stack.execute(&read("2")).await;
+        requests += regions(&found).len();
+        if round >= rounds / 2 {
+            took.push(found.unwrap().diagnostics().elapsed());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    took.sort();
+    (requests, took[took.len() * 99 / 100])
+}
+
+/// Every read after a write was sent to a region that could not have it yet, and then to the write region.
+#[tokio::test(start_paused = true)]
+async fn reads_beside_a_region_that_is_slightly_behind_take_one_request() {
+    for delay in [20, 1_000] {
+        let stack = Stack::preferring("East US").await;
+        let delay = Duration::from_millis(delay);
+        stack.account.account().set_replication_delay(&"East US".into(), delay).unwrap();
+        let (requests, p99) = write_and_read(&stack, 300).await;
+        assert!(requests <= 315, "{delay:?}: {requests} requests");
+        assert!(p99 <= Duration::from_millis(30), "{delay:?}: {p99:?}");
+    }
+}
+
+/// With a slow write region, half a second for each of them, for good.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_waited_for_instead_of_read_in_a_slow_write_region() {
+    let stack = Stack::preferring("East US").await;
+    stack.driver.container(&orders()).await.unwrap();
+    let delay = Duration::from_millis(20);
+    stack.account.account().set_replication_delay(&"East US".into(), delay).unwrap();
+    let slow = FaultEffect::DelayBefore { wait: Duration::from_millis(500) };
+    stack.inject("West US", Operation::Read, slow, None);
+    let (requests, p99) = write_and_read(&stack, 1_000).await;
+    assert!(requests <= 1_100, "{requests} requests");
+    // The least time before a hedge, and a round trip.
+    assert!(p99 <= Duration::from_millis(65), "{p99:?}");
+}
