@@ -168,6 +168,9 @@ fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
         ErrorKind::Throttled => {
             (ExitStatus::Unavailable, Some("raise the container's throughput, or try again later"))
         }
+        ErrorKind::Overloaded => {
+            (ExitStatus::Unavailable, Some("send fewer requests at once, or raise the limit"))
+        }
         ErrorKind::DeadlineExceeded => {
             (ExitStatus::Unavailable, Some("give it longer with --timeout"))
         }
@@ -193,7 +196,12 @@ mod tests {
         assert_eq!(status(ErrorKind::Conflict), ExitStatus::Conflict);
         assert_eq!(status(ErrorKind::PreconditionFailed), ExitStatus::Conflict);
         assert_eq!(status(ErrorKind::Unauthorized), ExitStatus::Unauthorized);
-        for kind in [ErrorKind::Throttled, ErrorKind::DeadlineExceeded, ErrorKind::Unavailable] {
+        for kind in [
+            ErrorKind::Throttled,
+            ErrorKind::Overloaded,
+            ErrorKind::DeadlineExceeded,
+            ErrorKind::Unavailable,
+        ] {
             assert_eq!(status(kind), ExitStatus::Unavailable);
             assert!(meaning(kind).1.is_some(), "{kind:?} has a hint");
         }

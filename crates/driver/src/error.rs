@@ -42,6 +42,9 @@ pub enum ErrorKind {
     PreconditionFailed,
     /// The service throttled the operation (429) for longer than the retry budget allowed.
     Throttled,
+    /// Too many requests wait for a connection, by the application's own limit (`sharding.max_queued_requests`,
+    /// `sharding.max_queued_bytes`). Nothing was sent: send fewer at once, or try again later.
+    Overloaded,
     /// Time ran out. A write may have been applied.
     DeadlineExceeded,
     /// The caller cancelled. A write may have been applied.

@@ -95,9 +95,10 @@ fn cause(error: &sidereal::Error) -> Cause {
         ErrorKind::Conflict => Cause::Conflict,
         ErrorKind::NotFound => Cause::NotFound,
         ErrorKind::PreconditionFailed => Cause::PreconditionFailed,
-        ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::DeadlineExceeded => {
-            Cause::Transient
-        }
+        ErrorKind::Throttled
+        | ErrorKind::Overloaded
+        | ErrorKind::Unavailable
+        | ErrorKind::DeadlineExceeded => Cause::Transient,
         // A kind that is new to this code is nothing that waiting would help.
         _ => Cause::Refused,
     }

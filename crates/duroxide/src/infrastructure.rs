@@ -164,7 +164,10 @@ async fn create_patiently(
 fn is_worth_waiting(error: &sidereal::Error) -> bool {
     matches!(
         error.kind(),
-        ErrorKind::Throttled | ErrorKind::Unavailable | ErrorKind::DeadlineExceeded
+        ErrorKind::Throttled
+            | ErrorKind::Overloaded
+            | ErrorKind::Unavailable
+            | ErrorKind::DeadlineExceeded
     )
 }
 

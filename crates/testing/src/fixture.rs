@@ -69,9 +69,10 @@ impl Setup {
         }
     }
 
-    /// At most this many shards, with at most this many streams each.
+    /// At most this many shards, made as soon as streams run out, with at most this many streams each.
     pub fn shards(mut self, most: u32, streams: u32) -> Self {
         self.sharding.max_clients_per_endpoint = most;
+        self.sharding.eager_clients_per_endpoint = most;
         self.sharding.max_streams_per_client = streams;
         self.client.initial_max_streams = streams;
         self

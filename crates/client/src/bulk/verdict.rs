@@ -77,7 +77,10 @@ pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize)
         // Applied a second time it would do harm.
         _ if is_unclear => Verdict::Failed { may_have_been_applied: true },
         (_, Some(status)) if is_gone(status) => again(Again::Moved),
-        (ErrorKind::Throttled, _) => again(Again::Throttled { retry_after: None }),
+        // Nothing was sent because too many requests wait here: fewer at once, later, as after a 429.
+        (ErrorKind::Throttled | ErrorKind::Overloaded, _) => {
+            again(Again::Throttled { retry_after: None })
+        }
         // One of them is wrong, and which is not said: halves, until it is alone.
         (ErrorKind::InvalidRequest, Some(status))
             if together > 1 && matches!(status.code(), 400 | 413) =>
@@ -200,6 +203,10 @@ mod tests {
         let of = |kind| Error::new(kind, "x");
         let judge = |operation: &Pending, kind| judge_request(operation, &of(kind), 2);
         assert_eq!(judge(&delete(), ErrorKind::Unavailable), again(Again::Failed));
+        assert_eq!(
+            judge(&delete(), ErrorKind::Overloaded),
+            again(Again::Throttled { retry_after: None })
+        );
         assert_eq!(judge(&delete(), ErrorKind::DeadlineExceeded), FAILED);
         assert_eq!(judge(&delete(), ErrorKind::InvalidRequest), FAILED);
         assert_eq!(

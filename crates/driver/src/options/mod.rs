@@ -44,6 +44,7 @@ pub use retry_options::{
     PartitionLevelFailover, RetryOptions, RetryOptionsView, SessionRetryOptions,
     SessionRetryOptionsView,
 };
+pub(crate) use sharding_options::two_per_processor;
 pub use sharding_options::{ShardingOptions, ShardingOptionsView};
 pub use validation::InvalidConfiguration;
 pub(crate) use validation::validate;

@@ -193,7 +193,11 @@ fn refusal(response: &TransportResponse) -> Error {
 fn lost(kind: RequestKind, error: HttpError) -> Error {
     let met = Met::Loss { kind: error.kind(), sent: error.request_sent() };
     let question = Question { kind, met };
-    Error::new(row_of(&question).error, "no answer came").caused_by(error)
+    match row_of(&question).error {
+        // The application's own doing: the sentence names the limit and its setting.
+        kind @ ErrorKind::Overloaded => Error::new(kind, error.to_string()).caused_by(error),
+        kind => Error::new(kind, "no answer came").caused_by(error),
+    }
 }
 
 #[cfg(test)]

@@ -426,7 +426,13 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::QueueFull, HttpErrorKind::Closed]),
+        met: Pattern::Losses(&[HttpErrorKind::QueueFull]),
+        error: ErrorKind::Overloaded,
+        reason: "the application's own limit on waiting requests is reached",
+        ..ROW
+    },
+    Row {
+        met: Pattern::Losses(&[HttpErrorKind::Closed]),
         reason: "another connection would not help",
         ..ROW
     },

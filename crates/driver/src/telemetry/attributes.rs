@@ -129,6 +129,7 @@ fn error_name(kind: ErrorKind) -> &'static str {
         ErrorKind::Conflict => "conflict",
         ErrorKind::PreconditionFailed => "precondition_failed",
         ErrorKind::Throttled => "throttled",
+        ErrorKind::Overloaded => "overloaded",
         ErrorKind::DeadlineExceeded => "deadline_exceeded",
         ErrorKind::Cancelled => "cancelled",
         ErrorKind::Unavailable => "unavailable",

@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
 
-use super::sharding::{EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, SendTerms};
+use super::sharding::{
+    EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, ReservedStream, SendTerms,
+};
 use super::{Endpoint, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpVersions};
 use crate::diagnostics::RequestDiagnostics;
 use crate::system::{Clock, CpuLoad};
@@ -35,6 +37,20 @@ struct EndpointPool {
     pool: ArcSwap<EndpointShardPool>,
 }
 
+/// A stream that is reserved for a request: see [`AdaptiveTransport::reserve`].
+#[derive(Debug)]
+pub(super) struct PooledStream {
+    pool: Arc<EndpointShardPool>,
+    reserved: ReservedStream,
+}
+
+impl PooledStream {
+    /// Whether the request had to wait for it.
+    pub(super) fn has_waited(&self) -> bool {
+        self.reserved.has_waited()
+    }
+}
+
 impl AdaptiveTransport {
     /// A transport without connections.
     #[must_use]
@@ -55,15 +71,57 @@ impl AdaptiveTransport {
         diagnostics: &mut RequestDiagnostics,
         terms: SendTerms,
     ) -> Result<HttpResponse, HttpError> {
+        let reserved = self.reserve(endpoint, diagnostics, &terms).await?;
+        self.send_over(reserved, request, diagnostics, &terms).await
+    }
+
+    /// Reserves a stream at an endpoint, so that a request is made only once it can be sent: its signature
+    /// is fresh then, and a request that waits keeps little in memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`EndpointShardPool::reserve_stream`].
+    pub(super) async fn reserve(
+        &self,
+        endpoint: &Endpoint,
+        diagnostics: &mut RequestDiagnostics,
+        terms: &SendTerms,
+    ) -> Result<PooledStream, HttpError> {
         let pool = self.pool(endpoint);
-        let outcome = pool.send(request, diagnostics, terms).await;
-        if let Err(error) = &outcome
-            && error.kind() == HttpErrorKind::ProtocolChanged
-        {
-            // Looked up once more, for this is rare. A pool that another has replaced meanwhile stays replaced.
-            self.switch_version(&self.endpoint_pool(endpoint), &pool);
+        match pool.reserve_stream(diagnostics, terms).await {
+            Ok(reserved) => Ok(PooledStream { pool, reserved }),
+            Err(error) => {
+                self.follow_version(&pool, &error);
+                Err(error)
+            }
+        }
+    }
+
+    /// Sends a request over the stream that was reserved for it, and waits for its whole response.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub(super) async fn send_over(
+        &self,
+        PooledStream { pool, reserved }: PooledStream,
+        request: &mut HttpRequest,
+        diagnostics: &mut RequestDiagnostics,
+        terms: &SendTerms,
+    ) -> Result<HttpResponse, HttpError> {
+        let outcome = pool.send_over(&reserved, request, diagnostics, terms).await;
+        if let Err(error) = &outcome {
+            self.follow_version(&pool, error);
         }
         outcome
+    }
+
+    /// Switches to the version of HTTP that an error says an endpoint speaks now.
+    fn follow_version(&self, pool: &Arc<EndpointShardPool>, error: &HttpError) {
+        if error.kind() == HttpErrorKind::ProtocolChanged {
+            // Looked up once more, for this is rare. A pool that another has replaced meanwhile stays replaced.
+            self.switch_version(&self.endpoint_pool(pool.endpoint()), pool);
+        }
     }
 
     /// Says that an endpoint speaks HTTP/2 without being asked, and nothing else.

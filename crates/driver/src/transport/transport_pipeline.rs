@@ -7,6 +7,7 @@ use http::HeaderValue;
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
+use super::headers_policy::DateHeader;
 use super::{
     AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
     HttpRequest, HttpResponse, RequestSentStatus, SendTerms, TransportOutcome, TransportRequest,
@@ -159,32 +160,32 @@ impl TransportPipeline {
         if request.deadline.is_some_and(|deadline| deadline <= attempt.started) {
             return deadline_exceeded(attempt);
         }
-        let timeout = attempt.started + self.request_timeout;
-        let end = request.deadline.map_or(timeout, |deadline| deadline.min(timeout));
-        let terms =
-            SendTerms { deadline: Some(end), slow_after: request.slow_after, avoided_shard };
-        let answer = {
-            // Pinned here, not moved into the timer: a future that is moved is copied whole.
-            let sending = self.authorize_and_send(request, terms, attempt, authorization);
-            let sending = std::pin::pin!(sending);
-            tokio::time::timeout_at(end.into(), sending).await
+        let terms = SendTerms {
+            deadline: request.deadline,
+            timeout: Some(self.request_timeout),
+            body_bytes: request.body.len(),
+            slow_after: request.slow_after,
+            avoided_shard,
         };
-        match answer {
-            Ok(Ok(response)) => answered(response, attempt),
-            Ok(Err(error)) => lost(error, attempt),
+        match self.authorize_and_send(request, &terms, attempt, authorization).await {
+            Ok(response) => answered(response, attempt),
             // The operation's deadline ends it; the timeout of one attempt may be retried.
-            Err(_) if end < timeout || request.deadline == Some(end) => deadline_exceeded(attempt),
-            Err(_) => {
-                let error = self.timed_out(attempt);
-                lost(error, attempt)
+            Err(error)
+                if error.kind() == HttpErrorKind::Timeout
+                    && request.deadline.is_some_and(|deadline| deadline <= Clock::now()) =>
+            {
+                deadline_exceeded(attempt)
             }
+            Err(error) => lost(error, attempt),
         }
     }
 
+    /// Authorizes a request and sends it, once there is a stream for it: a signature that was made before the
+    /// wait could be too old by its end.
     async fn authorize_and_send(
         &self,
         request: &TransportRequest,
-        terms: SendTerms,
+        terms: &SendTerms,
         attempt: &mut RequestDiagnostics,
         authorization: &mut Option<HeaderValue>,
     ) -> Result<HttpResponse, HttpError> {
@@ -197,11 +198,20 @@ impl TransportPipeline {
                 "a token is sent over https:// only: whoever reads it on the way could use it",
             ));
         }
-        // One reading for the date header and for the token's expiry, so that they cannot disagree.
-        let now = self.clock.wall();
-        let date = self.headers_policy.date(now);
-        let header =
-            self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
+        // A token may have to be fetched first, and no stream is held meanwhile.
+        let early = match self.auth_policy.is_renewable() {
+            true => Some(self.authorized_in_time(request, terms, attempt).await?),
+            false => None,
+        };
+        let stream = self.http_transport.reserve(&request.endpoint, attempt, terms).await?;
+        let authorized = match early.filter(|_| !stream.has_waited()) {
+            Some(authorized) => authorized,
+            None if self.auth_policy.is_renewable() => {
+                self.authorized_in_time(request, terms, attempt).await?
+            }
+            None => self.authorized(request).await?,
+        };
+        let Authorized { date, header } = authorized;
         // Kept, so that a refusal invalidates this token and not one that was fetched since.
         if self.auth_policy.is_renewable() {
             *authorization = Some(header.clone());
@@ -211,17 +221,43 @@ impl TransportPipeline {
         *http_request.uri_mut() = request.endpoint.uri(request.path.clone());
         *http_request.headers_mut() =
             self.headers_policy.apply(&request.headers, request.activity_id, &date, header);
-        self.http_transport.send(&request.endpoint, &mut http_request, attempt, terms).await
+        self.http_transport.send_over(stream, &mut http_request, attempt, terms).await
     }
 
-    fn timed_out(&self, attempt: &RequestDiagnostics) -> HttpError {
-        let (limit, phase) = (self.request_timeout, attempt.phase());
-        HttpError::new(
-            HttpErrorKind::Timeout,
-            attempt.request_sent,
-            format!("no answer came within {limit:?} ({}): {phase}", attempt.endpoint),
-        )
+    /// The authorization of a request that is sent now.
+    async fn authorized(&self, request: &TransportRequest) -> Result<Authorized, HttpError> {
+        // One reading for the date header and for the token's expiry, so that they cannot disagree.
+        let now = self.clock.wall();
+        let date = self.headers_policy.date(now);
+        let header =
+            self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
+        Ok(Authorized { date, header })
     }
+
+    /// The same, within the time of an attempt: a token may have to be fetched.
+    async fn authorized_in_time(
+        &self,
+        request: &TransportRequest,
+        terms: &SendTerms,
+        attempt: &RequestDiagnostics,
+    ) -> Result<Authorized, HttpError> {
+        let timeout = Clock::now() + self.request_timeout;
+        let end = terms.deadline.map_or(timeout, |deadline| deadline.min(timeout));
+        match tokio::time::timeout_at(end.into(), self.authorized(request)).await {
+            Ok(authorized) => authorized,
+            Err(_) => Err(HttpError::new(
+                HttpErrorKind::Timeout,
+                attempt.request_sent,
+                format!("the credential gave no token within {:?}", self.request_timeout),
+            )),
+        }
+    }
+}
+
+/// The headers that a request is authorized with.
+struct Authorized {
+    date: Arc<DateHeader>,
+    header: HeaderValue,
 }
 
 fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {

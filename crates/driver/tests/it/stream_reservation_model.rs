@@ -38,7 +38,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
 use stream_slots::{DrainStart, Refusal, StreamSlots};
-use wait_queue::WaitQueue;
+use wait_queue::{Capacity, Full, WaitQueue};
 
 #[test]
 fn reservations_never_exceed_the_limit() {
@@ -99,6 +99,11 @@ fn draining_is_begun_by_exactly_one_thread() {
     });
 }
 
+/// A queue for so many waiters.
+fn queue_of<W>(waiters: usize) -> WaitQueue<W> {
+    WaitQueue::new(Capacity { waiters, bytes: 100 })
+}
+
 /// A shard with one stream and its wait queue; the protocol is that of `reservation.rs`.
 struct SingleStream {
     slots: StreamSlots,
@@ -107,7 +112,7 @@ struct SingleStream {
 
 impl SingleStream {
     fn new() -> Arc<Self> {
-        Arc::new(Self { slots: StreamSlots::new(), queue: WaitQueue::new(4) })
+        Arc::new(Self { slots: StreamSlots::new(), queue: queue_of(4) })
     }
 
     /// Reserves the stream, or enqueues; says whether it has the stream already.
@@ -115,7 +120,7 @@ impl SingleStream {
         if self.queue.is_empty() && self.slots.try_reserve(1).is_ok() {
             return true;
         }
-        self.queue.enqueue(Arc::clone(turn), |_| false).unwrap_or_else(|_| panic!("there is room"));
+        self.queue.enqueue(Arc::clone(turn), 1, |_| false).unwrap_or_else(|_| panic!("there is room"));
         self.serve_queue();
         false
     }
@@ -193,17 +198,29 @@ fn two_waiters_are_served_one_after_the_other() {
 #[test]
 fn a_full_queue_drops_cancelled_waiters_and_keeps_the_order() {
     loom::model(|| {
-        let queue = WaitQueue::new(3);
+        let queue = queue_of(3);
         for waiter in ["cancelled", "first", "second"] {
-            queue.enqueue(waiter, |_| false).unwrap();
+            queue.enqueue(waiter, 1, |_| false).unwrap();
         }
         let is_cancelled = |waiter: &&str| *waiter == "cancelled";
         queue.mark_cancelled();
-        assert_eq!(queue.enqueue("third", is_cancelled), Ok(()));
-        assert_eq!(queue.enqueue("fourth", is_cancelled), Err("fourth"));
+        assert_eq!(queue.enqueue("third", 1, is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fourth", 1, is_cancelled), Err(Full::Waiters));
         let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third"]);
         assert!(queue.is_empty());
+    });
+}
+
+#[test]
+fn a_queue_is_full_by_the_bytes_of_its_waiters_too() {
+    loom::model(|| {
+        let queue = queue_of(3);
+        assert_eq!(queue.enqueue("large", 90, |_| false), Ok(()));
+        assert_eq!(queue.enqueue("too large", 11, |_| false), Err(Full::Bytes));
+        assert_eq!(queue.enqueue("small", 10, |_| false), Ok(()));
+        assert_eq!(queue.dequeue(), Some("large"));
+        assert_eq!(queue.enqueue("fits now", 90, |_| false), Ok(()));
     });
 }
 
@@ -211,16 +228,16 @@ fn a_full_queue_drops_cancelled_waiters_and_keeps_the_order() {
 #[test]
 fn cancelled_waiters_behind_a_living_one_are_dropped_too() {
     loom::model(|| {
-        let queue = WaitQueue::new(4);
+        let queue = queue_of(4);
         for waiter in ["first", "cancelled", "second", "cancelled"] {
-            queue.enqueue(waiter, |_| false).unwrap();
+            queue.enqueue(waiter, 1, |_| false).unwrap();
         }
         queue.mark_cancelled();
         queue.mark_cancelled();
         let is_cancelled = |waiter: &&str| *waiter == "cancelled";
-        assert_eq!(queue.enqueue("third", is_cancelled), Ok(()));
-        assert_eq!(queue.enqueue("fourth", is_cancelled), Ok(()));
-        assert_eq!(queue.enqueue("fifth", is_cancelled), Err("fifth"));
+        assert_eq!(queue.enqueue("third", 1, is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fourth", 1, is_cancelled), Ok(()));
+        assert_eq!(queue.enqueue("fifth", 1, is_cancelled), Err(Full::Waiters));
         let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third", "fourth"]);
     });
@@ -230,7 +247,7 @@ fn cancelled_waiters_behind_a_living_one_are_dropped_too() {
 #[test]
 fn no_wakeup_is_lost_between_a_release_and_a_cleanup() {
     loom::model(|| {
-        let single = Arc::new(SingleStream { slots: StreamSlots::new(), queue: WaitQueue::new(1) });
+        let single = Arc::new(SingleStream { slots: StreamSlots::new(), queue: queue_of(1) });
         assert_eq!(single.slots.try_reserve(1), Ok(1));
         let turn = Arc::new(AtomicBool::new(false));
         assert!(!single.reserve(&turn));
@@ -240,7 +257,7 @@ fn no_wakeup_is_lost_between_a_release_and_a_cleanup() {
             thread::spawn(move || single.release())
         };
         let newcomer = Arc::new(AtomicBool::new(false));
-        let enqueued = single.queue.enqueue(Arc::clone(&newcomer), |_| false).is_ok();
+        let enqueued = single.queue.enqueue(Arc::clone(&newcomer), 1, |_| false).is_ok();
         single.serve_queue();
         releasing.join().unwrap();
         assert!(turn.load(Ordering::SeqCst), "waits beside a free stream");

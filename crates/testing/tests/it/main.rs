@@ -7,6 +7,7 @@
 
 mod ambiguous_writes;
 mod architecture;
+mod burst;
 mod driven;
 mod hedging;
 mod http1;

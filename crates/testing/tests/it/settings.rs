@@ -199,11 +199,15 @@ fn every_setting_of_sharding_reaches_the_pool() {
     sharding.read_hang_threshold = Some(10 * SECOND);
     sharding.eviction_cpu_limit = Some(Ratio::constant(0.6));
     sharding.max_queued_requests = Some(11);
+    sharding.max_queued_bytes = Some(12);
     let layers = OptionLayers::new(Arc::default(), Arc::default(), Arc::new(options));
     let config = ShardingConfig::from(layers.sharding());
+    let processors = std::thread::available_parallelism().unwrap().get() as u32;
+    let eager = (2 * processors).clamp(2, 9);
     let expected = ShardingConfig {
         max_streams_per_client: 7,
         max_clients_per_endpoint: 9,
+        eager_clients_per_endpoint: eager,
         min_clients_per_endpoint: 2,
         load_spread_ratio: 0.3,
         consecutive_failure_threshold: 4,
@@ -215,7 +219,8 @@ fn every_setting_of_sharding_reaches_the_pool() {
         recent_success_window: 9 * SECOND,
         read_hang_threshold: 10 * SECOND,
         eviction_cpu_limit: 0.6,
-        max_queued_requests: 11,
+        max_queued_requests: Some(11),
+        max_queued_bytes: 12,
     };
     assert_eq!(format!("{config:?}"), format!("{expected:?}"));
 }

@@ -39,6 +39,7 @@ enum Readiness {
 /// one a moment too early decides again at the next sweep.
 #[derive(Debug)]
 struct Counters {
+    created: Duration,
     last_success: AtomicU64,
     last_request: AtomicU64,
     busy_since: AtomicU64,
@@ -50,7 +51,7 @@ struct Counters {
 impl ClientShard {
     /// A shard whose connection is still to be made; `now` counts from the pool's creation.
     pub(super) fn connecting(id: u64, client: Arc<dyn HttpClient>, now: Duration) -> Self {
-        let now = nanoseconds(now);
+        let (created, now) = (now, nanoseconds(now));
         Self {
             id,
             client,
@@ -59,6 +60,7 @@ impl ClientShard {
             is_ready: AtomicBool::new(false),
             readiness: watch::Sender::new(Readiness::Connecting),
             counters: Counters {
+                created,
                 last_success: AtomicU64::new(now),
                 last_request: AtomicU64::new(now),
                 busy_since: AtomicU64::new(now),
@@ -149,6 +151,13 @@ impl ClientShard {
             is_ready: self.is_ready(),
             is_failing: failures >= config.consecutive_failure_threshold,
         }
+    }
+
+    /// Whether a response came at a moment or after it.
+    pub(super) fn has_answered_since(&self, moment: Duration) -> bool {
+        // Relaxed: a statistic. A shard that never had a response carries its creation as its last one.
+        let last = Duration::from_nanos(self.counters.last_success.load(Ordering::Relaxed));
+        last >= moment && last > self.counters.created
     }
 
     /// What health checks see.

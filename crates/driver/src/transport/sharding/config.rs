@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::options::ShardingOptionsView;
+use crate::options::{ShardingOptionsView, two_per_processor};
 
 /// How many connections share the load of an endpoint, and when one is evicted.
 ///
@@ -12,6 +12,9 @@ use crate::options::ShardingOptionsView;
 pub struct ShardingConfig {
     pub max_streams_per_client: u32,
     pub max_clients_per_endpoint: u32,
+    /// The shards that are made as soon as streams run out: two per processor. Further ones are made only
+    /// while requests wait.
+    pub eager_clients_per_endpoint: u32,
     pub min_clients_per_endpoint: u32,
     pub load_spread_ratio: f64,
     pub consecutive_failure_threshold: u32,
@@ -23,7 +26,8 @@ pub struct ShardingConfig {
     pub recent_success_window: Duration,
     pub read_hang_threshold: Duration,
     pub eviction_cpu_limit: f64,
-    pub max_queued_requests: usize,
+    pub max_queued_requests: Option<usize>,
+    pub max_queued_bytes: usize,
 }
 
 impl ShardingConfig {
@@ -39,14 +43,15 @@ impl ShardingConfig {
 impl From<ShardingOptionsView<'_>> for ShardingConfig {
     fn from(options: ShardingOptionsView<'_>) -> Self {
         let max_clients_per_endpoint = options.max_clients_per_endpoint().get();
+        let min_clients_per_endpoint = options.min_clients_per_endpoint().get();
         Self {
             max_streams_per_client: options.max_streams_per_client().get(),
             max_clients_per_endpoint,
-            // The maximum wins over a minimum above it: it bounds what the service is asked for.
-            min_clients_per_endpoint: options
-                .min_clients_per_endpoint()
-                .get()
+            eager_clients_per_endpoint: two_per_processor()
+                .max(min_clients_per_endpoint)
                 .min(max_clients_per_endpoint),
+            // The maximum wins over a minimum above it: it bounds what the service is asked for.
+            min_clients_per_endpoint: min_clients_per_endpoint.min(max_clients_per_endpoint),
             load_spread_ratio: options.load_spread_ratio().value(),
             consecutive_failure_threshold: options.consecutive_failure_threshold().get(),
             eviction_grace_period: options.eviction_grace_period(),
@@ -58,6 +63,7 @@ impl From<ShardingOptionsView<'_>> for ShardingConfig {
             read_hang_threshold: options.read_hang_threshold(),
             eviction_cpu_limit: options.eviction_cpu_limit().value(),
             max_queued_requests: options.max_queued_requests(),
+            max_queued_bytes: options.max_queued_bytes(),
         }
     }
 }

@@ -12,6 +12,10 @@ use crate::transport::{HttpClient, HttpError, HttpErrorKind, HttpProtocol, Reque
 /// somebody else may have no timeout at all, and must not keep its slot for ever.
 const CONNECT_SLACK: Duration = Duration::from_secs(1);
 
+/// How long a request waits for a stream before there may be more shards than the eager ones. Longer than a
+/// burst takes that the connections at hand absorb, short beside the time that a request takes.
+const WIDEN_INTERVAL: Duration = Duration::from_millis(10);
+
 impl EndpointShardPool {
     /// Starts with a client that exists already and has a connection.
     pub(in crate::transport) fn adopt(self: &Arc<Self>, client: Arc<dyn HttpClient>) {
@@ -39,6 +43,40 @@ impl EndpointShardPool {
         if !started {
             // The runtime is shutting down: nobody will make the connection.
             self.close();
+        }
+    }
+
+    /// Lets there be more shards for as long as requests wait in the queue for longer than an interval.
+    ///
+    /// By Little's law the wait grows with the load and with the latency, so the number of streams follows
+    /// both. It doubles at most once per interval and not while connections are being made, as TCP's slow
+    /// start does, up to the maximum.
+    pub(super) fn widen_while_requests_wait(self: &Arc<Self>) {
+        if !self.shards().can_widen() || !self.begin_watching_queue() {
+            return;
+        }
+        let watch = QueueWatch { pool: Arc::clone(self) };
+        // Not started: the driver shuts down, and the guard is dropped with the task.
+        let _ = self.tasks().spawn("queue-watch", async move {
+            while watch.pool.shards().can_widen() && watch.pool.queue().has_waiters() {
+                let (turns, waiting) = (watch.pool.turns(), watch.pool.queue().len());
+                tokio::time::sleep(WIDEN_INTERVAL).await;
+                let served = watch.pool.turns() - turns;
+                // FIFO: if fewer had their turn than waited, some of them have waited all the time.
+                if (served as usize) < waiting {
+                    watch.pool.widen();
+                }
+            }
+        });
+    }
+
+    /// Doubles the shards, unless connections are being made.
+    fn widen(self: &Arc<Self>) {
+        let shards = self.shards().load_full();
+        if shards.iter().all(|shard| shard.is_ready()) {
+            self.shards().widen(u32::try_from(shards.len().max(1)).unwrap_or(u32::MAX));
+            // Makes as many as the waiters need.
+            self.serve_queue();
         }
     }
 
@@ -116,6 +154,17 @@ impl EndpointShardPool {
             RequestSentStatus::NotSent,
             format!("{} speaks {spoken}", self.endpoint()),
         )
+    }
+}
+
+/// The watch over a queue, which ends with its task.
+struct QueueWatch {
+    pool: Arc<EndpointShardPool>,
+}
+
+impl Drop for QueueWatch {
+    fn drop(&mut self) {
+        self.pool.end_watching_queue();
     }
 }
 

@@ -30,6 +30,7 @@ mod sync;
 mod wait_queue;
 
 pub use config::ShardingConfig;
+pub(super) use reservation::ReservedStream;
 pub use reservation::SendTerms;
 pub use shard_health::{EvictionReason, ShardHealthStatus, ShardStats, check_shard_health};
 pub use shard_pool::{EndpointShardPool, PoolContext, PoolKind};

@@ -1,22 +1,33 @@
 //! A stream for a request: reserved at once, waited for in the queue, or exchanged for one that is ready.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
 use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
 use super::shard_pool::EndpointShardPool;
+use super::wait_queue::Full;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::system::Clock;
 use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
+
+/// What a waiting request is counted with beside its body: what it keeps on the heap, rounded up. The
+/// benchmark `burst` prints how much it is.
+const BYTES_PER_WAITER: usize = 2 * 1024;
 
 /// What a request asks of the transport beside being sent.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendTerms {
-    /// When the caller will drop the future: a request that is dropped then counts against its shard,
-    /// one that is dropped before does not.
+    /// The end of the operation: a request that has no answer by then fails, and one that has a stream
+    /// counts against its shard.
     pub deadline: Option<Instant>,
+    /// The longest that the request may take once it has a stream, and the longest that it waits for one
+    /// where no other request is answered meanwhile.
+    pub timeout: Option<Duration>,
+    /// The bytes of its body, for the bound on the memory of waiting requests.
+    pub body_bytes: usize,
     /// From when on the request counts as slow: dropped later, say as the loser of a hedge, it counts
     /// against its shard too.
     pub slow_after: Option<Instant>,
@@ -52,6 +63,22 @@ impl Drop for Waiting<'_> {
             self.reserved.close();
             self.pool.queue().mark_cancelled();
         }
+    }
+}
+
+/// A stream that is reserved for a request: see [`EndpointShardPool::send_over`].
+#[derive(Debug)]
+pub(in crate::transport) struct ReservedStream {
+    pub(super) reservation: Reservation,
+    /// When it was reserved.
+    pub(super) at: Instant,
+    pub(super) has_waited: bool,
+}
+
+impl ReservedStream {
+    /// Whether the request had to wait for it: for its turn, or for a connection.
+    pub(in crate::transport) fn has_waited(&self) -> bool {
+        self.has_waited
     }
 }
 
@@ -104,15 +131,98 @@ enum Wanted {
 }
 
 impl EndpointShardPool {
-    /// A stream of a shard that has its connection.
-    pub(super) async fn reserve_connected(
+    /// Reserves a stream of a shard that has its connection. Where none is free, the request waits in the
+    /// FIFO queue, up to its deadline.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpErrorKind::QueueFull`] if no more requests may wait; [`HttpErrorKind::Timeout`] at the deadline,
+    /// or if no request at the endpoint was answered for as long as one may take; why no connection could be
+    /// made.
+    pub(in crate::transport) async fn reserve_stream(
         self: &Arc<Self>,
         diagnostics: &mut RequestDiagnostics,
-        avoided: Option<u64>,
+        terms: &SendTerms,
+    ) -> Result<ReservedStream, HttpError> {
+        // FIFO: waiters go first.
+        let first = match self.queue().is_empty() {
+            true => self.try_reserve(Wanted::Any { avoided: terms.avoided_shard }),
+            false => None,
+        };
+        match first {
+            // A request that need not wait has just begun: the clock is not read again.
+            Some(reservation) if reservation.shard.is_ready() => {
+                Ok(ReservedStream { reservation, at: diagnostics.started, has_waited: false })
+            }
+            first => {
+                let reservation = self.wait_for_stream(first, diagnostics, terms).await?;
+                Ok(ReservedStream { reservation, at: Clock::now(), has_waited: true })
+            }
+        }
+    }
+
+    /// Waits for a stream up to the deadline, in rounds of the timeout: the wait goes on for as long as
+    /// requests are answered, however long the queue is.
+    async fn wait_for_stream(
+        self: &Arc<Self>,
+        first: Option<Reservation>,
+        diagnostics: &mut RequestDiagnostics,
+        terms: &SendTerms,
+    ) -> Result<Reservation, HttpError> {
+        let outcome = {
+            let waiting = self.reserve_connected(first, diagnostics, terms);
+            let mut waiting = std::pin::pin!(waiting);
+            loop {
+                let round = terms.timeout.and_then(|timeout| Clock::now().checked_add(timeout));
+                let Some(end) = [round, terms.deadline].into_iter().flatten().min() else {
+                    break Some(waiting.await);
+                };
+                let outcome = tokio::time::timeout_at(end.into(), waiting.as_mut()).await;
+                let is_over = terms.deadline.is_some_and(|deadline| deadline <= Clock::now());
+                let stands_still = || terms.timeout.is_some_and(|it| !self.has_answered_within(it));
+                match outcome {
+                    Ok(outcome) => break Some(outcome),
+                    Err(_) if is_over || stands_still() => break None,
+                    Err(_) => {}
+                }
+            }
+        };
+        outcome.unwrap_or_else(|| Err(self.timed_out(diagnostics, terms)))
+    }
+
+    /// Whether some request was answered in a time that ends now.
+    fn has_answered_within(&self, time: Duration) -> bool {
+        let since = self.age().saturating_sub(time);
+        self.shards().load().iter().any(|shard| shard.has_answered_since(since))
+    }
+
+    /// The error of a request whose time is over.
+    pub(super) fn timed_out(
+        &self,
+        diagnostics: &RequestDiagnostics,
+        terms: &SendTerms,
+    ) -> HttpError {
+        let (endpoint, phase) = (self.endpoint(), diagnostics.phase());
+        let sentence = match terms.timeout {
+            Some(limit) => format!("no answer came within {limit:?} ({endpoint}): {phase}"),
+            None => format!("no answer came before the deadline ({endpoint}): {phase}"),
+        };
+        HttpError::new(HttpErrorKind::Timeout, diagnostics.request_sent, sentence)
+    }
+
+    /// A stream of a shard that has its connection.
+    async fn reserve_connected(
+        self: &Arc<Self>,
+        mut first: Option<Reservation>,
+        diagnostics: &mut RequestDiagnostics,
+        terms: &SendTerms,
     ) -> Result<Reservation, HttpError> {
         loop {
-            let reservation = self.reserve(diagnostics, avoided).await?;
-            match self.until_connected(reservation, diagnostics, avoided).await {
+            let reservation = match first.take() {
+                Some(reservation) => reservation,
+                None => self.reserve(diagnostics, terms).await?,
+            };
+            match self.until_connected(reservation, diagnostics, terms.avoided_shard).await {
                 // Other connections serve: the request must not fail for one that could not be added.
                 Err(error) if error.is_about_connecting() && self.shards().has_ready() => {}
                 outcome => return outcome,
@@ -123,8 +233,9 @@ impl EndpointShardPool {
     async fn reserve(
         self: &Arc<Self>,
         diagnostics: &mut RequestDiagnostics,
-        avoided: Option<u64>,
+        terms: &SendTerms,
     ) -> Result<Reservation, HttpError> {
+        let avoided = terms.avoided_shard;
         // FIFO: waiters go first.
         if self.queue().is_empty()
             && let Some(reservation) = self.try_reserve(Wanted::Any { avoided })
@@ -140,13 +251,15 @@ impl EndpointShardPool {
         diagnostics.record(RequestEventKind::Queued);
         let (sender, reserved) = oneshot::channel();
         let waiter = Waiter { reserved: sender, avoided };
-        let enqueued = self.queue().enqueue(waiter, Waiter::is_cancelled);
+        let bytes = BYTES_PER_WAITER.saturating_add(terms.body_bytes);
+        let enqueued = self.queue().enqueue(waiter, bytes, Waiter::is_cancelled);
         // A stream may have been released between the attempt above and the enqueuing, or while the queue
         // was cleaned up.
         self.serve_queue();
-        if enqueued.is_err() {
-            return Err(self.queue_full());
+        if let Err(full) = enqueued {
+            return Err(self.queue_full(full));
         }
+        self.widen_while_requests_wait();
         let mut waiting = Waiting { pool: self, reserved, is_over: false };
         if self.is_closed() {
             // The pool was closed while this one was enqueued, perhaps after the queue was emptied.
@@ -248,6 +361,7 @@ impl EndpointShardPool {
     /// Gives a stream to the first waiter that is not cancelled; gives it back if there is none.
     fn hand_over(self: &Arc<Self>, mut reservation: Reservation) -> Option<Reservation> {
         while let Some(first) = self.queue().dequeue() {
+            self.note_turn();
             if let Some(other) = self.preferred_by(&first, &reservation) {
                 // The stream in hand goes to the next one.
                 if let Err(cancelled) = first.reserved.send(other) {
@@ -289,17 +403,24 @@ impl EndpointShardPool {
         while self.queue().dequeue().is_some() {}
     }
 
-    fn queue_full(&self) -> HttpError {
-        let most = self.config().max_queued_requests;
-        HttpError::new(
-            HttpErrorKind::QueueFull,
-            RequestSentStatus::NotSent,
-            format!(
-                "{most} requests wait for a connection to {} already: send fewer at once, or raise \
-                 max_clients_per_endpoint or max_queued_requests",
-                self.endpoint()
+    fn queue_full(&self, full: Full) -> HttpError {
+        let (config, endpoint) = (self.config(), self.endpoint());
+        let sentence = match (full, config.max_queued_requests) {
+            (Full::Waiters, Some(most)) => format!(
+                "the wait queue of {endpoint} is full: {most} requests wait for a stream, as many as \
+                 sharding.max_queued_requests allows; send fewer at once, or raise the setting"
             ),
-        )
+            (Full::Waiters, None) => format!(
+                "the wait queue of {endpoint} is full: it holds as many requests as it can count; send \
+                 fewer at once"
+            ),
+            (Full::Bytes, _) => format!(
+                "the wait queue of {endpoint} is full: requests that wait for a stream hold {} bytes, as \
+                 many as sharding.max_queued_bytes allows; send fewer at once, or raise the setting",
+                config.max_queued_bytes
+            ),
+        };
+        HttpError::new(HttpErrorKind::QueueFull, RequestSentStatus::NotSent, sentence)
     }
 
     /// Why a closed pool serves nothing: the driver shuts down, or another pool has replaced it.

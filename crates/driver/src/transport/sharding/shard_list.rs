@@ -13,9 +13,14 @@ use crate::transport::HttpClient;
 ///
 /// A shard takes a slot before its client is made and frees it when it is removed. So the number of
 /// clients, also of those that are not in the list yet, never exceeds the maximum.
+///
+/// How many there may be at the moment is a limit between `eager` and `max`: it is raised while requests
+/// wait for streams, and falls back when none does.
 #[derive(Debug)]
 pub(super) struct ShardList {
+    eager: u32,
     max: u32,
+    limit: AtomicU32,
     /// From the oldest to the youngest; draining shards are not in it.
     shards: ArcSwap<Vec<Arc<ClientShard>>>,
     slots: AtomicU32,
@@ -23,10 +28,12 @@ pub(super) struct ShardList {
 }
 
 impl ShardList {
-    /// An empty list with a maximum.
-    pub(super) fn new(max: u32) -> Self {
+    /// An empty list for so many shards at first, and so many at most.
+    pub(super) fn new(eager: u32, max: u32) -> Self {
+        let eager = eager.min(max);
         let (slots, next_id) = (AtomicU32::new(0), AtomicU64::new(0));
-        Self { max, shards: ArcSwap::default(), slots, next_id }
+        let limit = AtomicU32::new(eager);
+        Self { eager, max, limit, shards: ArcSwap::default(), slots, next_id }
     }
 
     /// The shards now, for a short look: the guard must not be held across a wait.
@@ -47,7 +54,31 @@ impl ShardList {
 
     /// Whether a slot seems to be free.
     pub(super) fn has_free_slot(&self) -> bool {
-        self.slots_taken() < self.max
+        self.slots_taken() < self.limit()
+    }
+
+    fn limit(&self) -> u32 {
+        // Relaxed: a number by itself; read late, it costs one look at the queue more.
+        self.limit.load(Ordering::Relaxed)
+    }
+
+    /// Whether the limit is below the maximum.
+    pub(super) fn can_widen(&self) -> bool {
+        self.limit() < self.max
+    }
+
+    /// Lets there be so many shards more, up to the maximum.
+    pub(super) fn widen(&self, by: u32) {
+        let wider = |limit: u32| Some(limit.saturating_add(by).min(self.max));
+        // The closure never refuses. Relaxed: as in `limit`.
+        let _ = self.limit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, wider);
+    }
+
+    /// Takes back what was widened and is not used any more.
+    pub(super) fn narrow(&self) {
+        let used = self.slots_taken().max(self.eager);
+        // Relaxed: as in `limit`. A shard that is added meanwhile stays: the limit holds for the next one.
+        self.limit.fetch_min(used, Ordering::Relaxed);
     }
 
     /// Whether some shard has its connection.
@@ -87,7 +118,8 @@ impl ShardList {
     }
 
     fn take_slot(&self) -> bool {
-        let below = |slots: u32| (slots < self.max).then_some(slots + 1);
+        let limit = self.limit();
+        let below = |slots: u32| (slots < limit).then_some(slots + 1);
         // One read-modify-write, so that two threads cannot take the last slot. Acquire: see `remove`.
         self.slots.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
     }

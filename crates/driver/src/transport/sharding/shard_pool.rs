@@ -4,7 +4,7 @@
 //! that wait for a connection. What the pool does with them is in `reservation.rs` (a stream for a request),
 //! `growth.rs`, `eviction.rs` and `sweep.rs`.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -14,10 +14,10 @@ use super::connect_waiters::ConnectWaiters;
 use super::eviction::Removal;
 use super::growth_backoff::GrowthBackoff;
 use super::load_meter::LoadMeter;
-use super::reservation::{SendTerms, Waiter};
+use super::reservation::{ReservedStream, SendTerms, Waiter};
 use super::shard_list::ShardList;
 use super::snapshot::{PoolSnapshot, ShardSnapshot};
-use super::wait_queue::WaitQueue;
+use super::wait_queue::{Capacity, WaitQueue};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{
@@ -41,6 +41,10 @@ pub struct EndpointShardPool {
     load: LoadMeter,
     connect_waiters: ConnectWaiters,
     growth_backoff: GrowthBackoff,
+    /// How many waiters had their turn, cancelled ones included.
+    turns: AtomicU64,
+    /// Whether a task watches the queue: see `growth.rs`.
+    is_queue_watched: AtomicBool,
     /// The first client that turned out to speak HTTP/1.1 where streams were expected.
     http1_client: OnceLock<Arc<dyn HttpClient>>,
     is_closed: AtomicBool,
@@ -80,17 +84,26 @@ impl EndpointShardPool {
             context.sharding.max_streams_per_client =
                 u32::try_from(connections).unwrap_or(u32::MAX);
             context.sharding.max_clients_per_endpoint = 1;
+            context.sharding.eager_clients_per_endpoint = 1;
             context.sharding.min_clients_per_endpoint = 1;
         }
         Arc::new(Self {
             endpoint,
             kind,
             created: Clock::now(),
-            shards: ShardList::new(context.sharding.max_clients_per_endpoint),
-            queue: WaitQueue::new(context.sharding.max_queued_requests),
+            shards: ShardList::new(
+                context.sharding.eager_clients_per_endpoint,
+                context.sharding.max_clients_per_endpoint,
+            ),
+            queue: WaitQueue::new(Capacity {
+                waiters: context.sharding.max_queued_requests.unwrap_or(usize::MAX),
+                bytes: context.sharding.max_queued_bytes,
+            }),
             load: LoadMeter::new(context.sharding.load_spread_ratio),
             connect_waiters: ConnectWaiters::default(),
             growth_backoff: GrowthBackoff::default(),
+            turns: AtomicU64::new(0),
+            is_queue_watched: AtomicBool::new(false),
             http1_client: OnceLock::new(),
             is_closed: AtomicBool::new(false),
             context,
@@ -130,22 +143,41 @@ impl EndpointShardPool {
         diagnostics: &mut RequestDiagnostics,
         terms: SendTerms,
     ) -> Result<HttpResponse, HttpError> {
-        let events = diagnostics.events.len();
-        let reservation = self.reserve_connected(diagnostics, terms.avoided_shard).await?;
-        let shard = reservation.shard();
+        let reserved = self.reserve_stream(diagnostics, &terms).await?;
+        self.send_over(&reserved, request, diagnostics, &terms).await
+    }
+
+    /// Sends a request over the stream that was reserved for it, as [`send`](Self::send) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`send`](Self::send).
+    pub(in crate::transport) async fn send_over(
+        self: &Arc<Self>,
+        reserved: &ReservedStream,
+        request: &mut HttpRequest,
+        diagnostics: &mut RequestDiagnostics,
+        terms: &SendTerms,
+    ) -> Result<HttpResponse, HttpError> {
+        let shard = reserved.reservation.shard();
         diagnostics.shard = Some(shard.id());
         self.load.record();
-        // A request that had to wait has noted it. One that had not has just begun: the clock is not read again.
-        let has_waited = diagnostics.events.len() > events;
-        let now = if has_waited { Clock::now() } else { diagnostics.started };
-        shard.record_start(reservation.in_use(), self.age_at(now));
+        shard.record_start(reserved.reservation.in_use(), self.age_at(reserved.at));
+        let end = terms.timeout.and_then(|timeout| reserved.at.checked_add(timeout));
+        let end = [end, terms.deadline].into_iter().flatten().min();
         // Armed across the await: if the caller drops this future, only a destructor still runs.
-        let from = [terms.deadline, terms.slow_after].into_iter().flatten().min();
+        let from = [end, terms.slow_after].into_iter().flatten().min();
         let mut cut_off = CutOff { shard, from, is_armed: true };
         // Assumed, before the client has the request: one that is dropped on the way may have sent it. A
         // client that knows better says so (`RequestDiagnostics::not_sent_yet`).
         diagnostics.request_sent = RequestSentStatus::MaybeSent;
-        let outcome = shard.client().execute(std::mem::take(request), diagnostics).await;
+        let executing = shard.client().execute(std::mem::take(request), diagnostics);
+        let outcome = match end {
+            None => Some(executing.await),
+            Some(end) => tokio::time::timeout_at(end.into(), executing).await.ok(),
+        };
+        // It stays armed at the end of its time: the connection may hang.
+        let Some(outcome) = outcome else { return Err(self.timed_out(diagnostics, terms)) };
         cut_off.is_armed = false;
         match &outcome {
             Ok(_) => {
@@ -192,7 +224,7 @@ impl EndpointShardPool {
 
 /// The parts of the pool, for the files that work with them.
 impl EndpointShardPool {
-    pub(super) fn endpoint(&self) -> &Endpoint {
+    pub(in crate::transport) fn endpoint(&self) -> &Endpoint {
         &self.endpoint
     }
 
@@ -252,6 +284,27 @@ impl EndpointShardPool {
 
     fn age_at(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.created)
+    }
+
+    /// Counts a waiter that had its turn.
+    pub(super) fn note_turn(&self) {
+        // Relaxed: a statistic.
+        self.turns.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(super) fn turns(&self) -> u64 {
+        self.turns.load(Ordering::Relaxed)
+    }
+
+    /// Begins to watch the queue; says whether nobody did.
+    pub(super) fn begin_watching_queue(&self) -> bool {
+        // Read first: while requests wait, each newcomer looks. AcqRel: pairs with `end_watching_queue`.
+        !self.is_queue_watched.load(Ordering::Relaxed)
+            && !self.is_queue_watched.swap(true, Ordering::AcqRel)
+    }
+
+    pub(super) fn end_watching_queue(&self) {
+        self.is_queue_watched.store(false, Ordering::Release);
     }
 
     pub(super) fn mark_closed(&self) {

@@ -26,6 +26,11 @@ impl EndpointShardPool {
         self.load().end_interval();
         let is_busy = cpu_load.is_some_and(|load| load > self.config().eviction_cpu_limit);
         self.evict_by_health(&shards, now, is_busy);
+        match self.queue().has_waiters() {
+            // Should a request have enqueued just when the last watch ended.
+            true => self.widen_while_requests_wait(),
+            false => self.shards().narrow(),
+        }
         self.scale_up();
         // A client that reports no limit may take more requests than before without saying so.
         self.serve_queue();
@@ -66,6 +71,9 @@ impl EndpointShardPool {
         let shards = self.shards().load();
         let views = shards.iter().map(|shard| shard.view(config));
         if should_scale_up(views, config.scale_up_threshold_ratio) {
+            if !self.shards().has_free_slot() {
+                self.shards().widen(1);
+            }
             self.grow();
         }
     }

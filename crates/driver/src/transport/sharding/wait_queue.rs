@@ -6,29 +6,89 @@
 //! it both reads could miss both writes (store buffering), and the waiter would sleep beside a free
 //! stream. `tests/it/stream_reservation_model.rs` tries every interleaving.
 
-use super::sync::{AtomicIsize, AtomicUsize, Ordering, Queue, fence};
+use super::sync::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, Queue, fence};
 
-/// A bounded FIFO queue of waiters.
+/// A FIFO queue of waiters, bounded by their number and by the bytes that they keep in memory.
 ///
 /// A cancelled waiter stays until it is dequeued; when the queue is full, cancelled waiters are dropped
 /// first, wherever they are in it.
 pub(super) struct WaitQueue<W> {
-    capacity: usize,
-    /// Slots taken, also by waiters that are about to be pushed.
-    slots: AtomicUsize,
+    capacity: Capacity,
+    /// The waiters and bytes taken, also by waiters that are about to be pushed: see [`Occupancy`]. One
+    /// atomic number, so that a waiter takes both or neither.
+    taken: AtomicU64,
     /// Waiters in the queue. Counted after the push, so for a moment it can be below zero.
     len: AtomicIsize,
     /// Waiters that were cancelled since the last cleanup, or more: some may have been dequeued since.
     cancelled: AtomicUsize,
-    queue: Queue<W>,
+    queue: Queue<Queued<W>>,
+}
+
+/// What a queue holds at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Capacity {
+    /// Waiters, cancelled ones included.
+    pub(super) waiters: usize,
+    /// Bytes that they keep in memory.
+    pub(super) bytes: usize,
+}
+
+/// Why a queue takes no further waiter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Full {
+    /// It holds as many waiters as it may.
+    Waiters,
+    /// Its waiters hold as many bytes as they may.
+    Bytes,
+}
+
+/// A waiter, and the bytes that it was counted with.
+struct Queued<W> {
+    waiter: W,
+    bytes: usize,
+}
+
+/// The bits of an occupancy that count bytes: up to a tebibyte. Those above count waiters, up to 16 million.
+const BYTE_BITS: u32 = 40;
+const MAX_BYTES: u64 = (1 << BYTE_BITS) - 1;
+const MAX_WAITERS: u64 = (1 << (u64::BITS - BYTE_BITS)) - 1;
+
+/// Waiters and their bytes, as one number.
+#[derive(Clone, Copy)]
+struct Occupancy {
+    waiters: u64,
+    bytes: u64,
+}
+
+impl Occupancy {
+    fn of(number: u64) -> Self {
+        Self { waiters: number >> BYTE_BITS, bytes: number & MAX_BYTES }
+    }
+
+    /// One waiter with so many bytes, for adding and subtracting.
+    fn one(bytes: usize) -> u64 {
+        (1 << BYTE_BITS) | (bytes as u64).min(MAX_BYTES)
+    }
+
+    /// What is exceeded if a waiter with so many bytes is added.
+    fn exceeds(self, capacity: Capacity, bytes: usize) -> Option<Full> {
+        let bytes = self.bytes.saturating_add(bytes as u64);
+        if self.waiters >= (capacity.waiters as u64).min(MAX_WAITERS) {
+            Some(Full::Waiters)
+        } else if bytes > (capacity.bytes as u64).min(MAX_BYTES) {
+            Some(Full::Bytes)
+        } else {
+            None
+        }
+    }
 }
 
 impl<W> WaitQueue<W> {
     /// An empty queue.
-    pub(super) fn new(capacity: usize) -> Self {
+    pub(super) fn new(capacity: Capacity) -> Self {
         Self {
             capacity,
-            slots: AtomicUsize::new(0),
+            taken: AtomicU64::new(0),
             len: AtomicIsize::new(0),
             cancelled: AtomicUsize::new(0),
             queue: Queue::new(),
@@ -56,18 +116,21 @@ impl<W> WaitQueue<W> {
         usize::try_from(self.len.load(Ordering::Relaxed)).unwrap_or(0)
     }
 
-    /// Adds a waiter at the tail; hands it back if the queue is full and no waiter in it is cancelled.
+    /// Adds a waiter at the tail, unless the queue is full and no waiter in it is cancelled.
     ///
     /// Either way the caller serves the queue afterwards: the cleanup takes waiters out for a moment, in
     /// which a releaser does not see them.
-    pub(super) fn enqueue(&self, waiter: W, is_cancelled: impl Fn(&W) -> bool) -> Result<(), W> {
-        if !self.reserve_slot() {
+    pub(super) fn enqueue(
+        &self,
+        waiter: W,
+        bytes: usize,
+        is_cancelled: impl Fn(&W) -> bool,
+    ) -> Result<(), Full> {
+        if self.reserve_slot(bytes).is_err() {
             self.drop_cancelled(is_cancelled);
-            if !self.reserve_slot() {
-                return Err(waiter);
-            }
+            self.reserve_slot(bytes)?;
         }
-        self.queue.push(waiter);
+        self.queue.push(Queued { waiter, bytes });
         self.announce();
         Ok(())
     }
@@ -75,11 +138,11 @@ impl<W> WaitQueue<W> {
     /// Removes the waiter at the head.
     pub(super) fn dequeue(&self) -> Option<W> {
         let first = self.pop()?;
-        self.release_slot();
-        Some(first)
+        self.release_slot(first.bytes);
+        Some(first.waiter)
     }
 
-    fn pop(&self) -> Option<W> {
+    fn pop(&self) -> Option<Queued<W>> {
         let first = self.queue.pop()?;
         // AcqRel, as in `announce`. The queue itself hands the waiter over; a counter would need less,
         // but nothing here is on the way of a request that finds a stream.
@@ -96,16 +159,23 @@ impl<W> WaitQueue<W> {
         fence(Ordering::SeqCst);
     }
 
-    fn reserve_slot(&self) -> bool {
-        let below = |slots: usize| (slots < self.capacity).then_some(slots + 1);
+    fn reserve_slot(&self, bytes: usize) -> Result<(), Full> {
+        let one_more = |taken: u64| {
+            let is_free = Occupancy::of(taken).exceeds(self.capacity, bytes).is_none();
+            is_free.then(|| taken + Occupancy::one(bytes))
+        };
         // Acquire: pairs with the Release in `release_slot`, so a slot is taken again only after its
         // waiter is out of the queue. Relaxed on failure: nothing was taken.
-        self.slots.fetch_update(Ordering::AcqRel, Ordering::Relaxed, below).is_ok()
+        let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more);
+        taken.map(drop).map_err(|taken| {
+            let exceeded = Occupancy::of(taken).exceeds(self.capacity, bytes);
+            exceeded.unwrap_or(Full::Waiters)
+        })
     }
 
-    fn release_slot(&self) {
+    fn release_slot(&self, bytes: usize) {
         // Release: pairs with the Acquire in `reserve_slot`.
-        self.slots.fetch_sub(1, Ordering::AcqRel);
+        self.taken.fetch_sub(Occupancy::one(bytes), Ordering::AcqRel);
     }
 
     /// Notes that a waiter of the queue was cancelled: the next cleanup will find it.
@@ -123,8 +193,8 @@ impl<W> WaitQueue<W> {
         }
         for _ in 0..self.len() {
             let Some(first) = self.pop() else { return };
-            match is_cancelled(&first) {
-                true => self.release_slot(),
+            match is_cancelled(&first.waiter) {
+                true => self.release_slot(first.bytes),
                 // No wakeup is lost, but the order is not FIFO if two threads turn the queue at once.
                 false => {
                     self.queue.push(first);
@@ -137,6 +207,6 @@ impl<W> WaitQueue<W> {
 
 impl<W> std::fmt::Debug for WaitQueue<W> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "WaitQueue({} of {})", self.len(), self.capacity)
+        write!(formatter, "WaitQueue({} of {})", self.len(), self.capacity.waiters)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use bytes::Bytes;
 use sidereal_driver::diagnostics::RequestEventKind;
 use sidereal_driver::transport::internals::PoolSnapshot;
 use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
@@ -97,7 +98,7 @@ async fn a_request_that_is_left_because_it_is_slow_counts_against_its_shard() {
 #[tokio::test]
 async fn cancelled_requests_do_not_keep_a_newcomer_out_of_the_queue() {
     let peer = holding_peer();
-    let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = 10).start();
+    let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = Some(10)).start();
     let url = peer.url();
     let served = tokio::spawn(client.send(&url, "/served"));
     peer.until(|seen| seen.held == 1).await;
@@ -131,7 +132,7 @@ async fn fifty_shards_carry_a_thousand_requests_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_threads_keep_to_the_limits_and_lose_no_wakeup() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|request| Reply::ok(request.path.clone()));
-    let client = sharded(4, 8).with(|setup| setup.sharding.max_queued_requests = 5000).start();
+    let client = sharded(4, 8).with(|setup| setup.sharding.max_queued_requests = Some(5000)).start();
     let tasks = client.begin(&peer.url(), numbered(3000));
     for (number, task) in tasks.into_iter().enumerate() {
         let response = joined(task).await.outcome.unwrap();
@@ -147,19 +148,40 @@ async fn many_threads_keep_to_the_limits_and_lose_no_wakeup() {
 #[tokio::test]
 async fn requests_beyond_the_queue_s_capacity_are_rejected_and_the_others_served() {
     let peer = holding_peer();
-    let client = sharded(1, 2).with(|setup| setup.sharding.max_queued_requests = 3).start();
+    let client = sharded(1, 2).with(|setup| setup.sharding.max_queued_requests = Some(3)).start();
     let mut tasks = client.begin(&peer.url(), numbered(7));
     for refused in tasks.split_off(5) {
         let error = joined(refused).await.outcome.unwrap_err();
         assert_eq!(error.kind(), HttpErrorKind::QueueFull);
         assert_eq!(error.request_sent(), RequestSentStatus::NotSent);
-        assert!(error.to_string().contains("3 requests wait for a connection"), "{error}");
+        let sentence = error.to_string();
+        assert!(sentence.contains(&peer.url()) && sentence.contains("3 requests"), "{sentence}");
+        assert!(sentence.contains("sharding.max_queued_requests"), "{sentence}");
     }
     peer.until(|seen| seen.held == 2).await;
     peer.release_all();
     all_succeed(tasks).await;
     let seen = peer.seen();
     assert_eq!((seen.arrivals.len(), seen.most_streams), (5, 2));
+}
+
+#[tokio::test]
+async fn requests_wait_up_to_a_limit_on_their_memory() {
+    let peer = holding_peer();
+    let limited = |setup: &mut Setup| setup.sharding.max_queued_bytes = 10_000;
+    let client = sharded(1, 1).with(limited).start();
+    let body = Bytes::from(vec![b'x'; 4_000]);
+    let writes = numbered(3).map(|path| client.write(&peer.url(), &path, body.clone()));
+    let mut tasks: Vec<_> = writes.map(|write| tokio::spawn(client.execute(write))).collect();
+    let refused = joined(tasks.remove(2)).await;
+    assert_eq!(refused.error().kind(), HttpErrorKind::QueueFull);
+    let sentence = refused.error().to_string();
+    assert!(sentence.contains("10000 bytes"), "{sentence}");
+    assert!(sentence.contains("sharding.max_queued_bytes"), "{sentence}");
+    peer.release_all();
+    for task in tasks {
+        joined(task).await.body();
+    }
 }
 
 #[tokio::test]
@@ -180,7 +202,7 @@ async fn the_wait_in_the_queue_is_in_the_diagnostics() {
 #[tokio::test]
 async fn a_cancelled_waiter_s_stream_goes_to_the_next() {
     let peer = holding_peer();
-    let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = 2).start();
+    let client = sharded(1, 1).with(|setup| setup.sharding.max_queued_requests = Some(2)).start();
     let tasks = client.begin(&peer.url(), numbered(3));
     peer.until(|seen| seen.held == 1).await;
     client.until(&peer.url(), |pool| pool.queued == 2).await;
