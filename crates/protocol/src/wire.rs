@@ -82,6 +82,27 @@ pub(crate) fn unknown_word(what: &str, found: &str, expected: &[&str]) -> Error 
     )
 }
 
+/// Reads a value of another type than is known here as the default, and `null` too: one odd field must not cost the
+/// rest of a resource.
+pub(crate) fn readable_or_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned + Default,
+{
+    let value = serde_json::Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// Reads a list element by element, and leaves out those that cannot be read.
+pub(crate) fn readable_elements<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: serde::Deserializer<'de>,
+    T: serde::de::DeserializeOwned,
+{
+    let values: Vec<serde_json::Value> = readable_or_default(deserializer)?;
+    Ok(values.into_iter().filter_map(|value| serde_json::from_value(value).ok()).collect())
+}
+
 /// Reads `null` as the default: services differ in whether they write it or leave the field out.
 pub(crate) fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where

@@ -5,54 +5,60 @@ use serde_json::{Map, Value};
 
 use crate::levels::ConsistencyLevel;
 use crate::region::RegionName;
-use crate::wire::null_as_default;
+use crate::wire::{readable_elements, readable_or_default};
 
 /// What `GET /` answers.
 ///
-/// Nearly everything is optional: emulators leave out much of it.
+/// Nearly everything is optional: emulators leave out much of it. A field or a location that cannot be read counts as
+/// absent: whatever the service writes there one day, the others still say where the account is.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct AccountProperties {
     /// The account's name; from a regional endpoint, the name with the region appended.
+    #[serde(deserialize_with = "readable_or_default")]
     pub id: String,
     /// The RID, if the service gave one.
-    #[serde(rename = "_rid", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "_rid",
+        deserialize_with = "readable_or_default",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub rid: Option<String>,
     /// The regions that take writes; several for a moment during a failover.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "readable_elements")]
     pub writable_locations: Vec<AccountLocation>,
     /// The regions that take reads, the write region first.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "readable_elements")]
     pub readable_locations: Vec<AccountLocation>,
     /// Where the thin client may write; only if it was asked for.
-    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "readable_elements", skip_serializing_if = "Vec::is_empty")]
     pub thin_client_writable_locations: Vec<AccountLocation>,
     /// Where the thin client may read; only if it was asked for.
-    #[serde(deserialize_with = "null_as_default", skip_serializing_if = "Vec::is_empty")]
+    #[serde(deserialize_with = "readable_elements", skip_serializing_if = "Vec::is_empty")]
     pub thin_client_readable_locations: Vec<AccountLocation>,
     /// Whether every region takes writes.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "readable_or_default")]
     pub enable_multiple_write_locations: bool,
     /// Whether automatic partition failover is on.
-    #[serde(deserialize_with = "null_as_default")]
+    #[serde(deserialize_with = "readable_or_default")]
     pub enable_per_partition_failover_behavior: bool,
     /// Whether hedging is to be off; absent means that the last answer still holds.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub disable_cross_regional_hedging: Option<bool>,
     /// The consistency of reads that ask for nothing else.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub user_consistency_policy: Option<AccountConsistency>,
     /// The replicas of each partition.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub user_replication_policy: Option<ReplicationPolicy>,
     /// The replicas of the account's own data.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub system_replication_policy: Option<ReplicationPolicy>,
     /// How reads are spread over replicas.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub read_policy: Option<ReadPolicy>,
     /// Settings of the query engine: JSON inside a string.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "readable_or_default", skip_serializing_if = "Option::is_none")]
     pub query_engine_configuration: Option<String>,
     /// Anything else the service put in.
     #[serde(flatten)]
@@ -60,7 +66,8 @@ pub struct AccountProperties {
 }
 
 impl AccountProperties {
-    /// The consistency of the account; session if it does not say.
+    /// The consistency of the account; session if it does not say, or names a level that is not known here: requests
+    /// then carry session tokens, which no level minds and all weaker ones need.
     pub fn default_consistency(&self) -> ConsistencyLevel {
         self.user_consistency_policy
             .as_ref()
@@ -158,6 +165,31 @@ mod tests {
         assert_eq!(account.write_region(), Some(&regions::WEST_US_2));
         assert_eq!(account.default_consistency(), ConsistencyLevel::BoundedStaleness);
         assert_eq!(serde_json::to_value(account).unwrap(), json);
+    }
+
+    /// One odd field cost the account its regions, and so every failover.
+    #[test]
+    fn what_cannot_be_read_counts_as_absent() {
+        let west = json!({"name": "West US 2", "databaseAccountEndpoint": "https://west/", "x": 1});
+        let account: AccountProperties = serde_json::from_value(json!({
+            "id": 7,
+            "writableLocations": [{"databaseAccountEndpoint": "https://nameless/"}, west],
+            "readableLocations": [west, null, {"name": "East US"}, "UK South"],
+            "thinClientReadableLocations": {},
+            "enableMultipleWriteLocations": "perhaps",
+            "disableCrossRegionalHedging": [],
+            "userConsistencyPolicy": {"defaultConsistencyLevel": "Telepathic"},
+            "readPolicy": "all",
+            "queryEngineConfiguration": {},
+        }))
+        .unwrap();
+        let names = |locations: &[AccountLocation]| {
+            locations.iter().map(|it| it.name.as_str().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(names(&account.writable_locations), ["West US 2"]);
+        assert_eq!(names(&account.readable_locations), ["West US 2"]);
+        assert_eq!(account.default_consistency(), ConsistencyLevel::Session);
+        assert!(!account.is_multi_write() && account.disable_cross_regional_hedging.is_none());
     }
 
     #[test]
