@@ -122,8 +122,9 @@ async fn burst(count: usize) {
         .unwrap();
     let key = AccountKey::from_base64("c2lkZXJlYWwtdGVzdC1hY2NvdW50LWtleS1zaWRlcmVhbA==").unwrap();
     let endpoint = "https://contoso.documents.azure.com/".parse().unwrap();
-    let driver =
-        Arc::new(CosmosDriver::new(runtime, endpoint, Credential::Key(key), Default::default()).unwrap());
+    let driver = Arc::new(
+        CosmosDriver::new(runtime, endpoint, Credential::Key(key), Default::default()).unwrap(),
+    );
     let container = ResourceLink::container("store", "orders").unwrap();
     driver.container(&container).await.unwrap();
     let item = container.item("4711").unwrap();

@@ -113,7 +113,11 @@ impl CosmosDriver {
         validate(&options).map_err(DriverError::Configuration)?;
         let tasks = runtime.task_scope();
         let planes = runtime.planes_for(&options, &account, &tasks).map_err(DriverError::Proxy)?;
-        let auth = Arc::new(AuthorizationPolicy::new(credential, &tasks.spawner()));
+        let auth = Arc::new(AuthorizationPolicy::new(
+            credential,
+            options.account().entra_scope(),
+            &tasks.spawner(),
+        ));
         let headers = Arc::new(CosmosHeadersPolicy::new(&options, runtime.clock()));
         let pipeline = |plane: Plane| {
             TransportPipeline::new(

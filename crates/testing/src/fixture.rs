@@ -25,7 +25,7 @@ use sidereal_driver::transport::{
     HttpResponse, HttpVersions,
 };
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{AccountKey, ResourceType};
+use sidereal_protocol::{AccountKey, ENTRA_SCOPE, ResourceType};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -119,7 +119,8 @@ impl Setup {
     pub fn start(self) -> Client {
         let tasks = BackgroundTaskManager::new();
         let (request_timeout, budgets) = (self.client.request_timeout, self.budgets);
-        let auth_policy = AuthorizationPolicy::new(self.credential.clone(), &tasks.spawner());
+        let auth_policy =
+            AuthorizationPolicy::new(self.credential.clone(), ENTRA_SCOPE, &tasks.spawner());
         let transport = AdaptiveTransport::new(self.context(&tasks));
         let pipeline = TransportPipeline::new(
             CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system()),

@@ -18,7 +18,7 @@ use sidereal_driver::transport::internals::{
     TransportRequest,
 };
 use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
-use sidereal_protocol::{AccountKey, ResourceType};
+use sidereal_protocol::{AccountKey, ENTRA_SCOPE, ResourceType};
 
 use crate::STREAMS;
 use crate::request::{BODY_BYTES, PATH, Shape, own_headers};
@@ -58,7 +58,11 @@ impl Ours {
         Self {
             pipeline: TransportPipeline::new(
                 CosmosHeadersPolicy::new(&options, &Clock::system()),
-                AuthorizationPolicy::new(Credential::Key(key.unwrap()), &tasks.spawner()),
+                AuthorizationPolicy::new(
+                    Credential::Key(key.unwrap()),
+                    ENTRA_SCOPE,
+                    &tasks.spawner(),
+                ),
                 transport,
                 request_timeout,
                 Clock::system(),

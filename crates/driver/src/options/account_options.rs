@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use sidereal_protocol::ENTRA_SCOPE;
+
 use crate::CosmosOptions;
 
 /// Identity and endpoints.
@@ -15,6 +17,11 @@ pub struct CosmosAccountOptions {
     /// Endpoints from which the account can be read when its global endpoint does not answer.
     #[option(env = "AZURE_COSMOS_CUSTOM_ENDPOINTS")]
     pub custom_endpoints: Option<BTreeSet<String>>,
+
+    /// The scope of Entra tokens. Sovereign clouds and accounts with an audience of their own need
+    /// `https://{host of the account}/.default`.
+    #[option(env = "AZURE_COSMOS_AAD_SCOPE_OVERRIDE", default = ENTRA_SCOPE.to_owned())]
+    pub entra_scope: Option<String>,
 
     /// Reads a local quorum where the account's consistency is weaker than the request asks for.
     #[option(env = "AZURE_COSMOS_ENABLE_UPGRADE_CONSISTENCY_TO_LOCAL_QUORUM", default = false)]

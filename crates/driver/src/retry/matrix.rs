@@ -185,8 +185,6 @@ const UNREPEATABLE: &[RequestKind] = &[RequestKind::Write];
 /// any other 429 is a spent throughput budget.
 const NAMED_STATUSES: &[CosmosStatus] = &[
     CosmosStatus::COLLECTION_RID_MISMATCH,
-    CosmosStatus::AAD_TOKEN_EXPIRED,
-    CosmosStatus::RBAC_OPERATION_NOT_SUPPORTED,
     CosmosStatus::WRITE_FORBIDDEN,
     CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND,
     CosmosStatus::READ_SESSION_NOT_AVAILABLE,
@@ -279,16 +277,14 @@ pub(super) const MATRIX: &[Row] = &[
     Row { reason: "the service answered", ..ROW },
     // Credentials. Whether one can be fetched anew is known to the transport pipeline.
     Row {
-        met: Pattern::Statuses(&[
-            CosmosStatus::AAD_TOKEN_EXPIRED,
-            CosmosStatus::RBAC_OPERATION_NOT_SUPPORTED,
-        ]),
+        met: Pattern::Codes(&[401]),
         steps: &[HERE_WITH_NEW_CREDENTIAL],
         error: ErrorKind::Unauthorized,
         reason: "the credential was refused: a new one is fetched",
         ..ROW
     },
-    Row { met: Pattern::Codes(&[401, 403]), error: ErrorKind::Unauthorized, ..ROW },
+    // 403 is about what the identity may do (5300: what exists for Entra at all): a newer token says the same.
+    Row { met: Pattern::Codes(&[403]), error: ErrorKind::Unauthorized, ..ROW },
     // The region takes no writes, or does not know the account: nothing was done with the request.
     Row {
         met: Pattern::Statuses(&[CosmosStatus::WRITE_FORBIDDEN]),

@@ -58,8 +58,19 @@ impl fmt::Debug for Credential {
 
 /// Where access tokens come from.
 pub trait AccessTokenSource: Send + Sync {
-    /// A fresh token for the service.
-    fn fetch(&self) -> AccessTokenFuture<'_>;
+    /// Fetches a fresh token: not one from a cache that the service has refused.
+    fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a>;
+}
+
+/// What a token is fetched for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TokenRequest {
+    /// The scope, such as `https://cosmos.azure.com/.default`: see `CosmosAccountOptions::entra_scope`.
+    pub scope: Arc<str>,
+    /// The claims that the service demands (JSON), if it has refused a token for the lack of them: continuous
+    /// access evaluation (CAE).
+    pub claims: Option<Arc<str>>,
 }
 
 /// A token that is on its way.
@@ -92,15 +103,17 @@ enum Kind {
 }
 
 impl AuthorizationPolicy {
-    /// Authorizes with a credential; tokens are fetched in tasks of the spawner's owner.
+    /// Authorizes with a credential; tokens for the scope are fetched in tasks of the spawner's owner.
     #[must_use]
-    pub fn new(credential: Credential, tasks: &TaskSpawner) -> Self {
+    pub fn new(credential: Credential, scope: &str, tasks: &TaskSpawner) -> Self {
         Self(match credential {
             Credential::Key(key) => Kind::Key(key),
             Credential::Resource(signature) => Kind::Fixed(
                 resource_header(&signature).expect("a percent-encoded signature is a header"),
             ),
-            Credential::Entra(source) => Kind::Tokens(TokenCache::new(source, tasks.clone())),
+            Credential::Entra(source) => {
+                Kind::Tokens(TokenCache::new(source, scope.into(), tasks.clone()))
+            }
         })
     }
 
@@ -138,10 +151,13 @@ impl AuthorizationPolicy {
         }
     }
 
-    /// Invalidates the token that was refused, so that the next request fetches one.
-    pub(super) fn invalidate(&self, refused: Option<&HeaderValue>) {
-        if let Kind::Tokens(cache) = &self.0 {
-            cache.invalidate(refused);
+    /// Invalidates the token that was refused, so that the next request fetches one with the claims that the
+    /// service demands. Says whether another token is there or will be: a token that was fetched a moment ago
+    /// for the same reason is kept.
+    pub(super) fn renew(&self, refused: Option<&HeaderValue>, claims: Option<Arc<str>>) -> bool {
+        match &self.0 {
+            Kind::Tokens(cache) => cache.renew(refused, claims),
+            Kind::Key(_) | Kind::Fixed(_) => false,
         }
     }
 }
@@ -149,9 +165,9 @@ impl AuthorizationPolicy {
 #[cfg(feature = "entra")]
 mod entra {
     use azure_core::credentials::TokenCredential;
-    use sidereal_protocol::{ENTRA_SCOPE, Secret};
+    use sidereal_protocol::Secret;
 
-    use super::{AccessToken, AccessTokenFuture, AccessTokenSource, Arc, Credential};
+    use super::{AccessToken, AccessTokenFuture, AccessTokenSource, Arc, Credential, TokenRequest};
 
     impl Credential {
         /// A credential of the Azure SDK.
@@ -164,9 +180,10 @@ mod entra {
     struct AzureCredential(Arc<dyn TokenCredential>);
 
     impl AccessTokenSource for AzureCredential {
-        fn fetch(&self) -> AccessTokenFuture<'_> {
+        fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a> {
             Box::pin(async {
-                let token = self.0.get_token(&[ENTRA_SCOPE], None).await?;
+                // The SDK's options have no field for claims, so the token is fetched without them.
+                let token = self.0.get_token(&[&request.scope], None).await?;
                 Ok(AccessToken {
                     secret: Secret::new(token.token.secret()),
                     expires_on: token.expires_on.into(),

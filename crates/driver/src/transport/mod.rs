@@ -16,6 +16,7 @@ mod adaptive_transport;
 mod authorization_policy;
 #[cfg(feature = "azure-core")]
 mod azure_core_client;
+mod claims_challenge;
 mod count_guard;
 mod endpoint;
 mod header_list;
@@ -36,7 +37,9 @@ mod transport_result;
 
 pub(crate) use adaptive_transport::AdaptiveTransport;
 pub(crate) use authorization_policy::AuthorizationPolicy;
-pub use authorization_policy::{AccessToken, AccessTokenFuture, AccessTokenSource, Credential};
+pub use authorization_policy::{
+    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest,
+};
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
 pub use endpoint::Endpoint;

@@ -14,7 +14,7 @@ use http::HeaderValue;
 use sidereal_protocol::AuthorizationToken;
 use tokio::sync::watch;
 
-use super::authorization_policy::AccessTokenSource;
+use super::authorization_policy::{AccessTokenSource, TokenRequest};
 use super::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::{Clock, TaskSpawner};
 
@@ -29,6 +29,11 @@ const COOL_DOWN: Duration = Duration::from_secs(2);
 /// The longest that one fetch may take. A managed identity may take tens of seconds after a start.
 const FETCH_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// The least age of a token that is replaced, but for the first one that the service refuses: a clock that runs
+/// ahead, or a directory whose tokens the service refuses, must not cost a fetch per request. Short beside the
+/// life of a token.
+const MIN_AGE: Duration = Duration::from_secs(30);
+
 /// The token in use, replaced whole. Fetching is single-flight.
 pub(super) struct TokenCache {
     shared: Arc<Shared>,
@@ -38,6 +43,9 @@ pub(super) struct TokenCache {
 /// What the fetching task shares with requests.
 struct Shared {
     source: Arc<dyn AccessTokenSource>,
+    scope: Arc<str>,
+    /// What the service demands of the next token, and that it refused the last one.
+    refusal: ArcSwapOption<Refusal>,
     current: ArcSwapOption<CachedToken>,
     /// The last fetch, if it failed.
     failure: ArcSwapOption<Failure>,
@@ -49,6 +57,28 @@ struct Shared {
 struct CachedToken {
     header: HeaderValue,
     expires_on: SystemTime,
+    fetched_at: Instant,
+    /// Why it was fetched, if the service had refused the one before it.
+    refusal: Option<Arc<Refusal>>,
+}
+
+/// A token that the service refused.
+#[derive(Debug, PartialEq, Eq)]
+struct Refusal {
+    /// The claims that it demands.
+    claims: Option<Arc<str>>,
+}
+
+impl CachedToken {
+    fn is_young(&self) -> bool {
+        Clock::now().saturating_duration_since(self.fetched_at) < MIN_AGE
+    }
+
+    /// Whether it serves at a moment. One that was fetched just now does whatever its expiry: the clock here may
+    /// run ahead, and the service decides.
+    fn is_usable(&self, now: SystemTime) -> bool {
+        self.expires_on > now || self.is_young()
+    }
 }
 
 struct Failure {
@@ -59,9 +89,15 @@ struct Failure {
 
 impl TokenCache {
     /// A cache without a token; its fetches are tasks of the spawner's owner.
-    pub(super) fn new(source: Arc<dyn AccessTokenSource>, tasks: TaskSpawner) -> Self {
+    pub(super) fn new(
+        source: Arc<dyn AccessTokenSource>,
+        scope: Arc<str>,
+        tasks: TaskSpawner,
+    ) -> Self {
         let shared = Shared {
             source,
+            scope,
+            refusal: ArcSwapOption::empty(),
             current: ArcSwapOption::empty(),
             failure: ArcSwapOption::empty(),
             is_fetching: AtomicBool::new(false),
@@ -73,7 +109,7 @@ impl TokenCache {
     /// The header of a token that is valid at `now`. Only a request without one waits for a fetch.
     pub(super) async fn header(&self, now: SystemTime) -> Result<HeaderValue, HttpError> {
         if let Some(token) = self.valid_at(now) {
-            if token.expires_on <= now + RENEW_AHEAD {
+            if token.expires_on <= now + RENEW_AHEAD && !token.is_young() {
                 // A failure is logged where it happens; the valid token serves meanwhile.
                 let _ = self.start_fetch();
             }
@@ -98,19 +134,28 @@ impl TokenCache {
         }
     }
 
-    /// Forgets the token that was refused, so that the next request fetches one.
-    pub(super) fn invalidate(&self, refused: Option<&HeaderValue>) {
+    /// Forgets the token that was refused, so that the next request fetches one. Says whether there is or will be
+    /// another.
+    pub(super) fn renew(&self, refused: Option<&HeaderValue>, claims: Option<Arc<str>>) -> bool {
         let current = self.shared.current.load();
-        // Compared and swapped: another request may have fetched a new one already, which must stay.
-        if let Some(token) = current.as_ref()
-            && refused.is_none_or(|refused| *refused == token.header)
-        {
-            self.shared.current.compare_and_swap(&current, None);
+        let Some(token) = current.as_ref() else { return true };
+        // Another request may have fetched a new one already, which must stay.
+        if refused.is_some_and(|refused| *refused != token.header) {
+            return true;
         }
+        let refusal = Refusal { claims };
+        // The second refusal in a row for the same reason: yet another token would be refused too.
+        if token.is_young() && token.refusal.as_deref() == Some(&refusal) {
+            return false;
+        }
+        // Before the token is gone: whoever finds none fetches the next for this reason.
+        self.shared.refusal.store(Some(Arc::new(refusal)));
+        self.shared.current.compare_and_swap(&current, None);
+        true
     }
 
     fn valid_at(&self, now: SystemTime) -> Option<Arc<CachedToken>> {
-        self.shared.current.load_full().filter(|token| token.expires_on > now)
+        self.shared.current.load_full().filter(|token| token.is_usable(now))
     }
 
     /// Starts a fetch, unless one is under way. Within the cool-down, the last failure instead.
@@ -148,13 +193,18 @@ struct FetchGuard {
 
 impl FetchGuard {
     async fn fetch(mut self) {
-        let outcome =
-            match tokio::time::timeout(FETCH_TIMEOUT, token_from(&*self.shared.source)).await {
-                Ok(outcome) => outcome,
-                Err(_) => Err(failed("the credential gave no token within a minute")),
-            };
+        let refusal = self.shared.refusal.load_full();
+        let claims = refusal.as_ref().and_then(|it| it.claims.clone());
+        let request = TokenRequest { scope: Arc::clone(&self.shared.scope), claims };
+        let fetching = token_from(&*self.shared.source, &request, refusal.clone());
+        let outcome = match tokio::time::timeout(FETCH_TIMEOUT, fetching).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(failed("the credential gave no token within a minute")),
+        };
         match outcome {
             Ok(token) => {
+                // Answered, unless another refusal came meanwhile.
+                self.shared.refusal.compare_and_swap(&refusal, None);
                 self.shared.current.store(Some(Arc::new(token)));
                 self.shared.failure.store(None);
             }
@@ -182,8 +232,12 @@ impl Drop for FetchGuard {
     }
 }
 
-async fn token_from(source: &dyn AccessTokenSource) -> Result<CachedToken, HttpError> {
-    let token = source.fetch().await.map_err(|error| {
+async fn token_from(
+    source: &dyn AccessTokenSource,
+    request: &TokenRequest,
+    refusal: Option<Arc<Refusal>>,
+) -> Result<CachedToken, HttpError> {
+    let token = source.fetch(request).await.map_err(|error| {
         // The source's own text may quote a secret: it stays in the error's `source`, and logs and
         // diagnostics leave it out.
         failed("the credential gave no token: check its identity and its permissions")
@@ -192,7 +246,7 @@ async fn token_from(source: &dyn AccessTokenSource) -> Result<CachedToken, HttpE
     let header = AuthorizationToken::Entra { access_token: token.secret }
         .header_value()
         .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
-    Ok(CachedToken { header, expires_on: token.expires_on })
+    Ok(CachedToken { header, expires_on: token.expires_on, fetched_at: Clock::now(), refusal })
 }
 
 fn failed(sentence: &'static str) -> HttpError {

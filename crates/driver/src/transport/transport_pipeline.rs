@@ -7,6 +7,7 @@ use http::HeaderValue;
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
+use super::claims_challenge::claims_of;
 use super::headers_policy::DateHeader;
 use super::{
     AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
@@ -17,7 +18,7 @@ use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
     RequestEventKind,
 };
-use crate::retry::{Budgets, Circumstances, Question, evaluate_transport_retry, row_of};
+use crate::retry::{Budgets, Circumstances, Question, Verdict, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
 /// The longest timeout of a request: a year, which every clock can hold. Settings may say more.
@@ -118,7 +119,13 @@ impl TransportPipeline {
             };
             let can_renew = self.auth_policy.is_renewable();
             let budgets = spent.as_deref().unwrap_or(&request.budgets);
-            let verdict = evaluate_transport_retry(&question, budgets, can_renew, &circumstances);
+            let mut verdict =
+                evaluate_transport_retry(&question, budgets, can_renew, &circumstances);
+            if let Decision::RetryHere { manner: Manner::NewCredential, .. } = verdict.decision
+                && !self.auth_policy.renew(authorization.as_ref(), claims_demanded(&outcome))
+            {
+                verdict = Verdict::finish("a new credential was refused too");
+            }
             let decision = verdict.decision;
             attempt.decision = Some(decision);
             let failed_shard = attempt.shard;
@@ -133,9 +140,6 @@ impl TransportPipeline {
                     budgets: spent,
                 };
             };
-            if manner == Manner::NewCredential {
-                self.auth_policy.invalidate(authorization.as_ref());
-            }
             // A sleep of zero would still go through the timer wheel and yield.
             if !after.is_zero() {
                 tokio::time::sleep(after).await;
@@ -258,6 +262,15 @@ impl TransportPipeline {
 struct Authorized {
     date: Arc<DateHeader>,
     header: HeaderValue,
+}
+
+fn claims_demanded(outcome: &TransportOutcome) -> Option<Arc<str>> {
+    match outcome {
+        TransportOutcome::HttpError(response) => claims_of(&response.headers),
+        TransportOutcome::Success(_)
+        | TransportOutcome::TransportError { .. }
+        | TransportOutcome::DeadlineExceeded { .. } => None,
+    }
 }
 
 fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {

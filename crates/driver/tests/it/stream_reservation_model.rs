@@ -120,7 +120,9 @@ impl SingleStream {
         if self.queue.is_empty() && self.slots.try_reserve(1).is_ok() {
             return true;
         }
-        self.queue.enqueue(Arc::clone(turn), 1, |_| false).unwrap_or_else(|_| panic!("there is room"));
+        self.queue
+            .enqueue(Arc::clone(turn), 1, |_| false)
+            .unwrap_or_else(|_| panic!("there is room"));
         self.serve_queue();
         false
     }

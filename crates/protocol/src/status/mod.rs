@@ -45,7 +45,7 @@ impl CosmosStatus {
     pub const WRITE_FORBIDDEN: Self = Self::with_sub_status(403, 3);
     /// 403/1008: this region no longer belongs to the account.
     pub const DATABASE_ACCOUNT_NOT_FOUND: Self = Self::with_sub_status(403, 1008);
-    /// 403/5300: the role of the Entra token does not allow it; a newer token may.
+    /// 403/5300: the operation does not exist for Entra tokens (databases, throughput); an account key is needed.
     pub const RBAC_OPERATION_NOT_SUPPORTED: Self = Self::with_sub_status(403, 5300);
     /// 404.
     pub const NOT_FOUND: Self = Self::new(404);

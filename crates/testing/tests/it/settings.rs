@@ -2,7 +2,7 @@
 //! clock.
 
 use std::num::NonZero;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use http::HeaderMap;
@@ -11,7 +11,9 @@ use sidereal_driver::options::{
     CustomHeaders, Factor, ItemWriteOptions, OptionLayers, Ratio, RequestOptions,
 };
 use sidereal_driver::transport::internals::ShardingConfig;
-use sidereal_driver::transport::{HttpClientFactory, HttpVersions};
+use sidereal_driver::transport::{
+    AccessTokenFuture, AccessTokenSource, Credential, HttpClientFactory, HttpVersions, TokenRequest,
+};
 use sidereal_driver::{
     CosmosDriver, CosmosDriverRuntime, CosmosOperation, ErrorKind, OperationOptions,
 };
@@ -184,6 +186,36 @@ async fn connections_start_from_the_local_address_of_the_settings() {
 #[test]
 fn every_setting_of_sharding_reaches_the_pool() {
     let mut options = CosmosClientOptions::default();
+/// A source of tokens that notes what it is asked for, and has none.
+#[derive(Default)]
+struct NoTokens(Mutex<Vec<TokenRequest>>);
+
+impl AccessTokenSource for NoTokens {
+    fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a> {
+        self.0.lock().unwrap().push(request.clone());
+        Box::pin(async { Err("there are none".into()) })
+    }
+}
+
+/// Sovereign clouds could not be reached with Entra at all.
+#[tokio::test(start_paused = true)]
+async fn entra_tokens_are_fetched_for_the_scope_of_the_settings() {
+    let stack = Stack::new(false, CosmosClientOptions::default()).await;
+    let own = "https://contoso.documents.azure.cn/.default";
+    for (setting, expected) in [(None, "https://cosmos.azure.com/.default"), (Some(own), own)] {
+        let tokens = Arc::new(NoTokens::default());
+        let credential = Credential::Entra(Arc::clone(&tokens) as Arc<dyn AccessTokenSource>);
+        let mut options = CosmosClientOptions::default();
+        options.account.entra_scope = setting.map(str::to_owned);
+        let endpoint = "https://account.test".parse().unwrap();
+        let runtime = stack.account.runtime();
+        let driver = CosmosDriver::new(runtime, endpoint, credential, options).unwrap();
+        driver.execute_operation(&read("1"), &OperationOptions::default()).await.unwrap_err();
+        let asked = tokens.0.lock().unwrap();
+        assert!(!asked.is_empty() && asked.iter().all(|it| &*it.scope == expected));
+    }
+}
+
     let sharding = &mut options.sharding;
     sharding.max_streams_per_client = NonZero::new(7);
     sharding.max_clients_per_endpoint = NonZero::new(9);

@@ -115,6 +115,7 @@ fn nothing_is_waited_for_beyond_the_deadline() {
 fn a_node_out_of_resources_and_other_refusals_are_for_the_operation_to_judge() {
     for (code, sub_status) in [(429, 3092), (503, 0), (404, 1002), (449, 0), (410, 1002), (401, 0)]
     {
+        // The credential here is a key, which cannot be renewed.
         let verdict = evaluated(&refused(code, sub_status, Some(1)), &budgets());
         assert_eq!(verdict, Verdict::finish("the service refused"), "{code}");
     }
@@ -122,7 +123,7 @@ fn a_node_out_of_resources_and_other_refusals_are_for_the_operation_to_judge() {
 
 #[test]
 fn a_stale_token_is_renewed_once_and_a_key_cannot_be() {
-    for (code, sub_status) in [(401, 5006), (403, 5300)] {
+    for (code, sub_status) in [(401, 5006), (401, 0)] {
         let question = refused(code, sub_status, None);
         let ask = |budgets: Budgets| {
             evaluate_transport_retry(&question, &budgets, true, &circumstances())
@@ -136,6 +137,16 @@ fn a_stale_token_is_renewed_once_and_a_key_cannot_be() {
         assert_eq!(verdict.decision, renews);
         assert!(is_final(ask(verdict.spend(budgets()))));
         assert!(is_final(evaluated(&question, &budgets())));
+    }
+}
+
+/// Each operation that does not exist for Entra took the token from all other requests.
+#[test]
+fn no_token_is_renewed_for_what_the_identity_may_not_do() {
+    for sub_status in [0, 5300, 5302] {
+        let question = refused(403, sub_status, None);
+        let verdict = evaluate_transport_retry(&question, &budgets(), true, &circumstances());
+        assert!(is_final(verdict), "403/{sub_status}");
     }
 }
 

@@ -17,7 +17,7 @@ struct Counting {
 }
 
 impl AccessTokenSource for Counting {
-    fn fetch(&self) -> AccessTokenFuture<'_> {
+    fn fetch<'a>(&'a self, _: &'a TokenRequest) -> AccessTokenFuture<'a> {
         Box::pin(async {
             let number = self.fetched.fetch_add(1, Ordering::SeqCst) + 1;
             tokio::task::yield_now().await;
@@ -62,7 +62,10 @@ struct Policy {
 impl Policy {
     fn new(credential: Credential) -> Self {
         let tasks = BackgroundTaskManager::new();
-        Self { policy: AuthorizationPolicy::new(credential, &tasks.spawner()), tasks }
+        Self {
+            policy: AuthorizationPolicy::new(credential, "https://scope", &tasks.spawner()),
+            tasks,
+        }
     }
 
     /// Waits until no fetch is under way.
@@ -93,12 +96,13 @@ async fn a_key_signs_the_documented_request_as_documented() {
     assert!(!policy.is_renewable());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_token_is_fetched_once_and_renewed_before_it_expires() {
     let (source, policy) = counting();
     for second in [0, 10, 3_299] {
         assert!(authorize(&policy, second).await.unwrap().ends_with("token-1"));
     }
+    tokio::time::sleep(Duration::from_secs(3_299)).await;
     // The valid token serves while the next is fetched.
     assert!(authorize(&policy, 3_301).await.unwrap().ends_with("token-1"));
     policy.settled().await;
@@ -120,10 +124,11 @@ async fn the_first_fetch_is_single_flight() {
     assert_eq!(source.fetched.load(Ordering::SeqCst), 1);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_token_that_cannot_be_renewed_serves_until_it_expires() {
     let (source, policy) = counting();
     authorize(&policy, 0).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_500)).await;
     source.is_broken.store(true, Ordering::SeqCst);
     assert!(authorize(&policy, 3_500).await.unwrap().ends_with("token-1"));
     policy.settled().await;
@@ -137,10 +142,42 @@ async fn a_refused_token_is_invalidated_unless_a_newer_one_is_there() {
     let (_, policy) = counting();
     let first = authorize(&policy, 0).await.unwrap();
     let first = HeaderValue::from_str(&first).unwrap();
-    policy.invalidate(Some(&first));
+    assert!(policy.renew(Some(&first), None));
     assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
-    policy.invalidate(Some(&first));
+    assert!(policy.renew(Some(&first), None));
     assert!(authorize(&policy, 0).await.unwrap().ends_with("token-2"));
+}
+
+/// Where the service refused every token, each request cost a fetch.
+#[tokio::test(start_paused = true)]
+async fn tokens_that_are_refused_in_a_row_are_not_fetched_one_by_one() {
+    let (source, policy) = counting();
+    let refuse = async |claims: Option<&str>| {
+        let refused = HeaderValue::from_str(&authorize(&policy, 0).await.unwrap()).unwrap();
+        policy.renew(Some(&refused), claims.map(Arc::from))
+    };
+    assert!(refuse(None).await);
+    assert!(!refuse(None).await && !refuse(None).await);
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 2);
+    // Another reason, and later the same again.
+    assert!(refuse(Some("{}")).await);
+    assert!(!refuse(Some("{}")).await);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(refuse(Some("{}")).await);
+    authorize(&policy, 0).await.unwrap();
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 4);
+}
+
+/// With a clock that ran ahead by more than a token's life, each request cost a fetch.
+#[tokio::test(start_paused = true)]
+async fn a_token_that_is_expired_by_our_clock_serves_for_a_while() {
+    let (source, policy) = counting();
+    for _ in 0..10 {
+        assert!(authorize(&policy, 1_000_000).await.unwrap().ends_with("token-1"));
+    }
+    assert_eq!(source.fetched.load(Ordering::SeqCst), 1);
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    assert!(authorize(&policy, 1_000_000).await.unwrap().ends_with("token-2"));
 }
 
 /// A source that never answers, or only after a while.
@@ -150,7 +187,7 @@ struct Slow {
 }
 
 impl AccessTokenSource for Slow {
-    fn fetch(&self) -> AccessTokenFuture<'_> {
+    fn fetch<'a>(&'a self, _: &'a TokenRequest) -> AccessTokenFuture<'a> {
         Box::pin(async {
             let number = self.fetched.fetch_add(1, Ordering::SeqCst) + 1;
             match (number, self.after) {
@@ -175,6 +212,7 @@ fn slow(after: Option<Duration>) -> (Arc<Slow>, Arc<Policy>) {
 async fn a_valid_token_serves_while_its_source_hangs() {
     let (source, policy) = slow(None);
     authorize(&policy, 0).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_360)).await;
     for _ in 0..10 {
         let before = Clock::now();
         assert!(authorize(&policy, 3_360).await.unwrap().ends_with("token-1"));
@@ -221,6 +259,7 @@ async fn a_failing_source_is_asked_once_for_all_waiters_and_then_left_alone_for_
 async fn a_source_that_hangs_for_a_minute_is_asked_again() {
     let (source, policy) = slow(None);
     authorize(&policy, 0).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(3_360)).await;
     assert!(authorize(&policy, 3_360).await.is_ok());
     tokio::time::sleep(Duration::from_secs(63)).await;
     assert!(authorize(&policy, 3_361).await.is_ok());
@@ -282,7 +321,7 @@ mod entra {
             scopes: &[&str],
             _options: Option<TokenRequestOptions<'_>>,
         ) -> azure_core::Result<AzureToken> {
-            assert_eq!(scopes, ["https://cosmos.azure.com/.default"]);
+            assert_eq!(scopes, ["https://scope"]);
             Ok(AzureToken::new(
                 "from-the-directory",
                 OffsetDateTime::from_unix_timestamp(60).unwrap(),
@@ -291,7 +330,7 @@ mod entra {
     }
 
     #[tokio::test]
-    async fn a_credential_of_the_azure_sdk_is_asked_for_the_service_s_scope() {
+    async fn a_credential_of_the_azure_sdk_is_asked_for_the_scope() {
         let policy = Policy::new(Credential::entra(Arc::new(Directory)));
         let header = authorize(&policy, 0).await.unwrap();
         assert_eq!(header, "type%3Daad%26ver%3D1.0%26sig%3Dfrom-the-directory");

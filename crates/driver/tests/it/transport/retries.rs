@@ -1,14 +1,15 @@
 //! What is repeated at the same endpoint, and for how long: throttling, tokens, peers that stop reading.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
 
 use bytes::Bytes;
 use sidereal_driver::diagnostics::Phase;
 use sidereal_driver::transport::internals::TransportOutcome;
 use sidereal_driver::transport::{
-    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, HttpErrorKind, RequestSentStatus,
+    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, HttpErrorKind,
+    RequestSentStatus, TokenRequest,
 };
 
 use super::factory;
@@ -97,10 +98,14 @@ async fn a_wait_longer_than_the_budget_or_the_deadline_is_not_begun() {
 struct Tokens {
     fetched: AtomicUsize,
     fails: bool,
+    /// The claims that tokens were fetched with.
+    claims: Mutex<Vec<String>>,
 }
 
 impl AccessTokenSource for Tokens {
-    fn fetch(&self) -> AccessTokenFuture<'_> {
+    fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a> {
+        assert_eq!(&*request.scope, "https://cosmos.azure.com/.default");
+        self.claims.lock().unwrap().extend(request.claims.as_deref().map(str::to_owned));
         let number = self.fetched.fetch_add(1, Ordering::Relaxed) + 1;
         Box::pin(async move {
             if self.fails {
@@ -114,10 +119,20 @@ impl AccessTokenSource for Tokens {
 
 /// A peer that takes one token and finds all others too old, and the source of both.
 fn with_tokens(accepted: &'static str, tokens: Tokens) -> (ServedPeer, Arc<Tokens>, Setup) {
+    let too_old = Answer::new(401, "").header("x-ms-substatus", "5006");
+    refusing_with(too_old, accepted, tokens)
+}
+
+/// A peer that takes one token and answers all others with a refusal, and the source of both.
+fn refusing_with(
+    refusal: Answer,
+    accepted: &'static str,
+    tokens: Tokens,
+) -> (ServedPeer, Arc<Tokens>, Setup) {
     let peer = Peer::cleartext(Speaks::Http2).serve(move |request| {
         match request.header("authorization").is_some_and(|it| it.contains(accepted)) {
             true => Reply::ok("served"),
-            false => Answer::new(401, "").header("x-ms-substatus", "5006").into(),
+            false => refusal.clone().into(),
         }
     });
     let tokens = Arc::new(tokens);
@@ -134,6 +149,31 @@ async fn a_refused_token_is_renewed_once() {
     assert_eq!(executed.body(), "served");
     client.execute(client.read(&peer.url(), "/")).await.body();
     assert_eq!((tokens.fetched.load(Ordering::Relaxed), peer.seen().arrivals.len()), (2, 3));
+}
+
+/// A revoked token was used until it expired.
+#[tokio::test]
+async fn a_token_that_lacks_claims_is_renewed_with_them() {
+    let challenge = "Bearer error=\"insufficient_claims\", claims=\"eyJhIjoxfQ==\"";
+    let refusal = Answer::new(401, "").header("www-authenticate", challenge);
+    let (peer, tokens, setup) = refusing_with(refusal, "token-2", Tokens::default());
+    let client = setup.start();
+    client.execute(client.read(&peer.url(), "/")).await.body();
+    assert_eq!(*tokens.claims.lock().unwrap(), ["{\"a\":1}"]);
+    assert_eq!(peer.seen().arrivals.len(), 2);
+}
+
+/// Each operation that does not exist for Entra took the token from all other requests.
+#[tokio::test]
+async fn an_operation_that_entra_has_not_renews_no_token() {
+    let refusal = Answer::new(403, "").header("x-ms-substatus", "5300");
+    let (peer, tokens, setup) = refusing_with(refusal, "no token is", Tokens::default());
+    let client = setup.start();
+    for _ in 0..3 {
+        let executed = client.execute(client.read(&peer.url(), "/")).await;
+        assert_eq!(refused(&executed), 403);
+    }
+    assert_eq!((tokens.fetched.load(Ordering::Relaxed), peer.seen().arrivals.len()), (1, 3));
 }
 
 #[tokio::test]

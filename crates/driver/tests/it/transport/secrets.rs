@@ -13,6 +13,7 @@ use base64::engine::general_purpose::STANDARD;
 use sidereal_driver::transport::internals::TransportOutcome;
 use sidereal_driver::transport::{
     AccessToken, AccessTokenFuture, AccessTokenSource, Credential, HttpVersions, ProxyConfig,
+    TokenRequest,
 };
 use tracing::subscriber::DefaultGuard;
 use tracing_subscriber::fmt::MakeWriter;
@@ -139,7 +140,7 @@ async fn neither_key_nor_signature_is_shown() {
 struct OneToken;
 
 impl AccessTokenSource for OneToken {
-    fn fetch(&self) -> AccessTokenFuture<'_> {
+    fn fetch<'a>(&'a self, _: &'a TokenRequest) -> AccessTokenFuture<'a> {
         Box::pin(async {
             let expires_on = SystemTime::now() + Duration::from_secs(3600);
             Ok(AccessToken { secret: TOKEN.into(), expires_on })

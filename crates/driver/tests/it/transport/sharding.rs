@@ -132,7 +132,8 @@ async fn fifty_shards_carry_a_thousand_requests_at_once() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn many_threads_keep_to_the_limits_and_lose_no_wakeup() {
     let peer = Peer::cleartext(Speaks::Http2).serve(|request| Reply::ok(request.path.clone()));
-    let client = sharded(4, 8).with(|setup| setup.sharding.max_queued_requests = Some(5000)).start();
+    let client =
+        sharded(4, 8).with(|setup| setup.sharding.max_queued_requests = Some(5000)).start();
     let tasks = client.begin(&peer.url(), numbered(3000));
     for (number, task) in tasks.into_iter().enumerate() {
         let response = joined(task).await.outcome.unwrap();
