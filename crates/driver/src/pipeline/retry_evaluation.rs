@@ -1,5 +1,6 @@
 //! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,7 +15,9 @@ use crate::retry::{
 use crate::routing::{
     Attempted, CosmosEndpoint, FailedEndpoints, LocationEffect, LocationEffects, Partition,
 };
-use crate::transport::{HttpError, TransportOutcome, TransportResponse, TransportResult};
+use crate::transport::{
+    HttpError, HttpErrorKind, TransportOutcome, TransportResponse, TransportResult,
+};
 use crate::{Error, ErrorKind};
 
 /// What an operation has been through so far.
@@ -193,11 +196,12 @@ fn refusal(response: &TransportResponse) -> Error {
 fn lost(kind: RequestKind, error: HttpError) -> Error {
     let met = Met::Loss { kind: error.kind(), sent: error.request_sent() };
     let question = Question { kind, met };
-    match row_of(&question).error {
-        // The application's own doing: the sentence names the limit and its setting.
-        kind @ ErrorKind::Overloaded => Error::new(kind, error.to_string()).caused_by(error),
-        kind => Error::new(kind, "no answer came").caused_by(error),
-    }
+    let sentence = match error.kind() {
+        // What the caller can change, in the words of where it was found.
+        HttpErrorKind::QueueFull | HttpErrorKind::Tls => error.to_string().into(),
+        _ => Cow::Borrowed("no answer came"),
+    };
+    Error::new(row_of(&question).error, sentence).caused_by(error)
 }
 
 #[cfg(test)]
@@ -210,7 +214,7 @@ mod tests {
     use crate::CosmosOperation;
     use crate::diagnostics::Phase;
     use crate::options::{AmbiguousWriteRetry, AvailabilityOptions, OptionLayers};
-    use crate::transport::{HttpErrorKind, RequestSentStatus};
+    use crate::transport::RequestSentStatus;
 
     fn kind(operation_type: OperationType) -> RequestKind {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();

@@ -439,9 +439,16 @@ pub(super) const MATRIX: &[Row] = &[
         reason: "another connection would not help",
         ..ROW
     },
-    // The endpoint's certificate or the way to it, which may be another's elsewhere.
+    // Not an outage: somebody has to trust a root, renew a certificate or find out who stands in between. Elsewhere
+    // it would only be found later.
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::Tls, HttpErrorKind::Proxy]),
+        met: Pattern::Losses(&[HttpErrorKind::Tls]),
+        reason: "the certificate was refused: another connection would not help",
+        ..ROW
+    },
+    // The way to the endpoint, which may be another elsewhere.
+    Row {
+        met: Pattern::Losses(&[HttpErrorKind::Proxy]),
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         reason: "the region cannot be reached",

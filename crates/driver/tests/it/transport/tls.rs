@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
-use sidereal_driver::transport::{HttpErrorKind, RequestSentStatus};
+use sidereal_driver::options::CosmosEnvironmentOptions;
+use sidereal_driver::transport::{Credential, HttpErrorKind, RequestSentStatus};
+use sidereal_driver::{CosmosDriver, CosmosDriverRuntime, CosmosOperation, ErrorKind};
+use sidereal_protocol::{AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink};
 
 use super::factory;
-use sidereal_testing::fixture::{Executed, Setup, joined, numbered};
+use sidereal_testing::fixture::{Executed, KEY, Setup, joined, numbered};
 use sidereal_testing::peers::{Certificates, Identity, Peer, Reply, ServedPeer, Speaks};
 
 fn peer_as(identity: &Identity) -> ServedPeer {
@@ -86,6 +89,30 @@ async fn a_handshake_that_is_cut_off_is_tried_again() {
     let executed = client.execute(client.read(&url, "/")).await;
     assert_eq!(executed.body(), "answered");
     assert_eq!(executed.diagnostics.attempts().len(), 2);
+}
+
+/// The operation was tried in one region after another, each was marked as down, and the error said "no answer
+/// came".
+#[tokio::test]
+async fn a_refused_certificate_is_told_at_once_with_what_to_do() {
+    let certificates = Certificates::new();
+    let peer = peer_as(&certificates.loopback_of_another_root());
+    let runtime = CosmosDriverRuntime::builder()
+        .environment(CosmosEnvironmentOptions::default())
+        .http_client_factory(factory())
+        .trust_root(certificates.root_der())
+        .build()
+        .unwrap();
+    let credential = Credential::Key(AccountKey::from_base64(KEY).unwrap());
+    let endpoint = peer.url().parse().unwrap();
+    let driver = CosmosDriver::new(runtime, endpoint, credential, Default::default()).unwrap();
+    let item = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
+    let read = CosmosOperation::new(OperationType::Read, RequestPath::of(item))
+        .with_partition_key(PartitionKey::from("contoso"));
+    let error = driver.execute_operation(&read, &Default::default()).await.unwrap_err();
+    let attempts = error.diagnostics().unwrap().attempts();
+    assert_eq!((error.kind(), attempts.len()), (ErrorKind::Unavailable, 1), "{error:?}");
+    assert!(error.to_string().contains("trust its root"), "{error}");
 }
 
 #[tokio::test]
