@@ -217,6 +217,7 @@ impl CosmosDriverRuntimeBuilder {
             loopback_roots: &self.loopback_roots,
             tasks: &tasks,
             monitor: &monitor,
+            clock: &self.clock,
         };
         let planes = builder.planes(&layers).map_err(RuntimeError::Proxy)?;
         #[cfg(feature = "otel")]
@@ -315,6 +316,7 @@ impl CosmosDriverRuntime {
             loopback_roots: &self.loopback_roots,
             tasks,
             monitor: &self.monitor,
+            clock: &self.clock,
         };
         let planes = builder.planes(layers)?;
         #[cfg(feature = "otel")]
@@ -354,6 +356,7 @@ struct PlaneBuilder<'a> {
     loopback_roots: &'a [CertificateDer<'static>],
     tasks: &'a BackgroundTaskManager,
     monitor: &'a CpuMemoryMonitor,
+    clock: &'a Clock,
 }
 
 impl PlaneBuilder<'_> {
@@ -373,6 +376,7 @@ impl PlaneBuilder<'_> {
             client_config,
             sharding: ShardingConfig::from(layers.sharding()).for_answers_within(request_timeout),
             tasks: self.tasks.spawner(),
+            clock: self.clock.clone(),
         });
         // Not started only if the owner is gone, and then nothing is left to sweep.
         transport.start_sweeping(self.monitor.load());

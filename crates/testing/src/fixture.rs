@@ -112,6 +112,7 @@ impl Setup {
             client_config: self.client,
             sharding: self.sharding,
             tasks: tasks.spawner(),
+            clock: Clock::system(),
         }
     }
 

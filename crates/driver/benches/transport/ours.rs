@@ -47,6 +47,7 @@ impl Ours {
             client_config,
             sharding: ShardingConfig::from(options.sharding()),
             tasks: tasks.spawner(),
+            clock: Clock::system(),
         });
         let monitor =
             CpuMemoryMonitor::start(&Clock::system(), &tasks.spawner(), Duration::from_secs(5));

@@ -26,6 +26,14 @@ pub struct ConnectionOptions {
     #[option(env = "AZURE_COSMOS_CONNECTION_POOL_MAX_CONNECT_TIMEOUT_MS", default = Duration::from_secs(5))]
     pub connect_timeout: Option<Duration>,
 
+    /// The age at which a connection is replaced by a new one, so that changes in DNS are followed: this, or up to
+    /// twice as much, at random. Requests on it may finish.
+    #[option(
+        env = "AZURE_COSMOS_CONNECTION_POOL_MAX_CONNECTION_AGE_MS",
+        default = Duration::from_secs(5 * 60)
+    )]
+    pub max_connection_age: Option<Duration>,
+
     /// The HTTP/1.1 pool.
     #[option(nested)]
     pub connection_pool: Option<ConnectionPoolOptions>,

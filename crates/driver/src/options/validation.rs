@@ -56,6 +56,7 @@ fn check_durations(layers: &OptionLayers, problems: &mut Vec<String>) {
         ("request_timeout", connection.request_timeout()),
         ("metadata_request_timeout", connection.metadata_request_timeout()),
         ("connect_timeout", connection.connect_timeout()),
+        ("max_connection_age", connection.max_connection_age()),
         ("http2_keep_alive_interval", client.http2_keep_alive_interval()),
         ("http2_keep_alive_timeout", client.http2_keep_alive_timeout()),
         ("cpu_refresh_interval", client.cpu_refresh_interval()),
@@ -135,13 +136,14 @@ mod tests {
     #[test]
     fn each_setting_that_cannot_work_is_named_with_what_to_change() {
         let zero = Some(Duration::ZERO);
-        let cases: [(&str, Vec<String>); 12] = [
+        let cases: [(&str, Vec<String>); 13] = [
             ("request_timeout", problems(|it| it.connection.request_timeout = zero)),
             (
                 "metadata_request_timeout",
                 problems(|it| it.connection.metadata_request_timeout = zero),
             ),
             ("connect_timeout", problems(|it| it.connection.connect_timeout = zero)),
+            ("max_connection_age", problems(|it| it.connection.max_connection_age = zero)),
             (
                 "http2_keep_alive_interval",
                 problems(|it| it.client_options.http2_keep_alive_interval = zero),

@@ -35,7 +35,9 @@ pub(crate) trait ConnectGate: fmt::Debug + Send + Sync {
 pub struct HttpClientConfig {
     /// The longest that a connection may take to be ready, proxy and TLS included.
     pub connect_timeout: Duration,
-    /// The longest that one attempt may take, from the wait for a stream to the end of the response.
+    /// The age at which a connection gets no more requests.
+    pub max_connection_age: Duration,
+    /// The longest that one attempt may take, from the stream to the end of the response.
     pub request_timeout: Duration,
     /// The most HTTP/1.1 connections of the client.
     pub pool_max_idle_per_host: usize,
@@ -94,6 +96,7 @@ impl HttpClientConfig {
         };
         Ok(Self {
             connect_timeout: connection.connect_timeout(),
+            max_connection_age: connection.max_connection_age(),
             request_timeout: connection.request_timeout(),
             pool_max_idle_per_host: pool.max_connections(),
             pool_idle_timeout: pool.idle_timeout(),

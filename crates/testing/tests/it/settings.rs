@@ -137,6 +137,7 @@ async fn every_setting_of_connections_reaches_the_client_that_makes_them() {
     options.connection.request_timeout = Some(11 * SECOND);
     options.connection.metadata_request_timeout = Some(12 * SECOND);
     options.connection.connect_timeout = Some(13 * SECOND);
+    options.connection.max_connection_age = Some(16 * SECOND);
     options.connection.connection_pool = Some(
         ConnectionPoolOptions::default()
             .with_idle_timeout(14 * SECOND)
@@ -155,6 +156,8 @@ async fn every_setting_of_connections_reaches_the_client_that_makes_them() {
         assert_eq!(config.http2_keep_alive_interval, 8 * SECOND);
         assert_eq!(config.http2_keep_alive_timeout, 9 * SECOND);
         assert_eq!(config.connect_timeout, 13 * SECOND);
+        let age = config.max_connection_age;
+        assert!(age >= 16 * SECOND && age <= 32 * SECOND, "{age:?}");
         assert_eq!(config.pool_idle_timeout, 14 * SECOND);
         assert_eq!(config.pool_max_idle_per_host, 15);
     }
@@ -183,9 +186,6 @@ async fn connections_start_from_the_local_address_of_the_settings() {
     assert_eq!(from.ip().to_string(), "127.0.0.2");
 }
 
-#[test]
-fn every_setting_of_sharding_reaches_the_pool() {
-    let mut options = CosmosClientOptions::default();
 /// A source of tokens that notes what it is asked for, and has none.
 #[derive(Default)]
 struct NoTokens(Mutex<Vec<TokenRequest>>);
@@ -216,6 +216,9 @@ async fn entra_tokens_are_fetched_for_the_scope_of_the_settings() {
     }
 }
 
+#[test]
+fn every_setting_of_sharding_reaches_the_pool() {
+    let mut options = CosmosClientOptions::default();
     let sharding = &mut options.sharding;
     sharding.max_streams_per_client = NonZero::new(7);
     sharding.max_clients_per_endpoint = NonZero::new(9);

@@ -9,6 +9,7 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
+use super::factory::TlsSettings;
 use super::{tcp, tls, tunnel};
 use crate::transport::{
     Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpProtocol, HttpVersions,
@@ -20,8 +21,8 @@ use crate::transport::{
 pub(super) struct Connector {
     pub(super) endpoint: Endpoint,
     pub(super) config: Arc<HttpClientConfig>,
-    /// What TLS is set up with, or why it could not be.
-    pub(super) tls: Result<Arc<rustls::ClientConfig>, HttpError>,
+    /// What TLS is set up with.
+    pub(super) tls: Arc<TlsSettings>,
 }
 
 impl Connector {
@@ -56,7 +57,7 @@ impl Connector {
             return Ok((Either::Left(stream), protocol));
         }
         // The error of a bad configuration, told here where a request can carry it.
-        let tls = TlsConnector::from(self.tls.clone()?);
+        let tls = TlsConnector::from(self.tls.for_connection(&self.endpoint, &self.config)?);
         let name = tls::server_name(&self.endpoint)?;
         let stream =
             tls.connect(name, stream).await.map_err(|error| tls::refused(&self.endpoint, error))?;

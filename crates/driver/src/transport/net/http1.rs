@@ -40,11 +40,15 @@ pub(super) struct Http1Pool {
 
 /// A connection without a request.
 struct IdleConnection {
-    sender: Sender,
+    connection: PooledConnection,
     since: Instant,
 }
 
-type Sender = SendRequest<Full<Bytes>>;
+/// A connection, and when it was made.
+struct PooledConnection {
+    sender: SendRequest<Full<Bytes>>,
+    made: Instant,
+}
 
 impl Http1Pool {
     /// A pool whose first connection is made already.
@@ -59,8 +63,8 @@ impl Http1Pool {
             is_evicted: AtomicBool::new(false),
             end: CancellationToken::new(),
         };
-        let sender = pool.handshake(stream).await?;
-        pool.check_in(sender);
+        let connection = pool.handshake(stream).await?;
+        pool.check_in(connection);
         Ok(pool)
     }
 
@@ -79,8 +83,8 @@ impl Http1Pool {
     ) -> Result<HttpResponse, HttpError> {
         let mut request = self.in_origin_form(request);
         loop {
-            let (mut sender, is_new) = match self.check_out().await {
-                Some(sender) => (sender, false),
+            let (mut connection, is_new) = match self.check_out().await {
+                Some(connection) => (connection, false),
                 None => {
                     diagnostics.record(RequestEventKind::Connecting);
                     (self.connect().await?, true)
@@ -88,11 +92,11 @@ impl Http1Pool {
             };
             // Before it is polled: a future that is dropped at its deadline may have sent it.
             diagnostics.sent();
-            match sender.try_send_request(request).await {
+            match connection.sender.try_send_request(request).await {
                 Ok(answer) => {
                     diagnostics.record(RequestEventKind::ResponseHeadersReceived);
                     let answer = self.read(answer).await?;
-                    self.check_in(sender);
+                    self.check_in(connection);
                     return Ok(answer);
                 }
                 Err(mut refused) => {
@@ -146,24 +150,24 @@ impl Http1Pool {
     }
 
     /// An idle connection that can take a request.
-    async fn check_out(&self) -> Option<Sender> {
-        let limit = self.connector.config.pool_idle_timeout;
+    async fn check_out(&self) -> Option<PooledConnection> {
         for slot in &self.idle {
-            let Some(idle) = slot.take().filter(|it| it.is_usable(limit)) else { continue };
-            let mut sender = idle.sender;
+            let Some(idle) = slot.take().filter(|it| self.is_usable(it)) else { continue };
+            let mut connection = idle.connection;
+            let sender = &mut connection.sender;
             // hyper delivers a response before its connection's task has finished with it.
             let ready = sender.is_ready()
                 || matches!(tokio::time::timeout(READY_TIMEOUT, sender.ready()).await, Ok(Ok(())));
             if ready {
-                return Some(sender);
+                return Some(connection);
             }
         }
         None
     }
 
     /// Puts a connection into the lowest free slot; one too many is closed.
-    fn check_in(&self, sender: Sender) {
-        self.put(Box::new(IdleConnection { sender, since: Clock::now() }));
+    fn check_in(&self, connection: PooledConnection) {
+        self.put(Box::new(IdleConnection { connection, since: Clock::now() }));
     }
 
     fn put(&self, idle: Box<IdleConnection>) {
@@ -177,11 +181,10 @@ impl Http1Pool {
         }
     }
 
-    /// Closes connections that have been idle for too long or have ended.
+    /// Closes connections that have been idle for too long, are past their age, or have ended.
     pub(super) fn sweep(&self) {
-        let limit = self.connector.config.pool_idle_timeout;
         for slot in &self.idle {
-            let Some(idle) = slot.take().filter(|it| it.is_usable(limit)) else { continue };
+            let Some(idle) = slot.take().filter(|it| self.is_usable(it)) else { continue };
             // Back to its own slot: the order tells which was used last.
             if let Some(other) = slot.swap(Some(idle)) {
                 self.put(other);
@@ -189,7 +192,14 @@ impl Http1Pool {
         }
     }
 
-    async fn connect(&self) -> Result<Sender, HttpError> {
+    fn is_usable(&self, idle: &IdleConnection) -> bool {
+        let (now, config) = (Clock::now(), &self.connector.config);
+        !idle.connection.sender.is_closed()
+            && now.saturating_duration_since(idle.since) < config.pool_idle_timeout
+            && now.saturating_duration_since(idle.connection.made) < config.max_connection_age
+    }
+
+    async fn connect(&self) -> Result<PooledConnection, HttpError> {
         let (stream, protocol) = self.connector.connect().await?;
         match protocol {
             HttpProtocol::Http1 => self.handshake(stream).await,
@@ -201,7 +211,7 @@ impl Http1Pool {
         }
     }
 
-    async fn handshake(&self, stream: Stream) -> Result<Sender, HttpError> {
+    async fn handshake(&self, stream: Stream) -> Result<PooledConnection, HttpError> {
         let mut builder = http1::Builder::new();
         builder.max_buf_size(MAX_HEAD_BYTES as usize);
         let (sender, connection) = builder
@@ -218,7 +228,7 @@ impl Http1Pool {
                 _ = connection => {}
             }
         });
-        Ok(sender)
+        Ok(PooledConnection { sender, made: Clock::now() })
     }
 
     fn failure(&self, sent: RequestSentStatus, error: hyper::Error) -> HttpError {
@@ -232,12 +242,6 @@ impl Http1Pool {
             true => HttpErrorKind::Evicted,
             false => HttpErrorKind::ConnectionLost,
         }
-    }
-}
-
-impl IdleConnection {
-    fn is_usable(&self, limit: Duration) -> bool {
-        !self.sender.is_closed() && Clock::now().saturating_duration_since(self.since) < limit
     }
 }
 

@@ -1,25 +1,62 @@
 //! TLS: who is trusted, and which versions of HTTP are offered.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
+use arc_swap::ArcSwapOption;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::system::Clock;
 use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
-/// The platform's roots; reading them opens files, so it is done once.
-static PLATFORM_ROOTS: LazyLock<Vec<CertificateDer<'static>>> = LazyLock::new(|| {
+/// How long roots that were read are used before they are read again. Long beside reading them, which opens files;
+/// short beside the life of a process whose platform replaces them.
+pub(super) const ROOTS_LIFETIME: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// The platform's roots, shared by all factories of the process.
+static PLATFORM_ROOTS: KeptRoots = KeptRoots(ArcSwapOption::const_empty());
+
+/// Roots that were read, until they are old. An empty store is not kept: it may be mounted in a moment.
+#[derive(Debug)]
+struct KeptRoots(ArcSwapOption<(Instant, Vec<CertificateDer<'static>>)>);
+
+impl KeptRoots {
+    fn now(
+        &self,
+        now: Instant,
+        read: impl FnOnce() -> Vec<CertificateDer<'static>>,
+    ) -> Vec<CertificateDer<'static>> {
+        if let Some(kept) = &*self.0.load()
+            && now.saturating_duration_since(kept.0) < ROOTS_LIFETIME
+        {
+            return kept.1.clone();
+        }
+        let roots = read();
+        match (roots.is_empty(), &*self.0.load()) {
+            // Old ones are better than none.
+            (true, Some(old)) => old.1.clone(),
+            (true, None) => roots,
+            (false, _) => {
+                self.0.store(Some(Arc::new((now, roots.clone()))));
+                roots
+            }
+        }
+    }
+}
+
+fn read_platform_roots() -> Vec<CertificateDer<'static>> {
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
         tracing::warn!(%error, "a root certificate of the platform cannot be read");
     }
     found.certs
-});
+}
 
 /// The settings of TLS for some versions of HTTP, with roots that are trusted beside the platform's.
 ///
@@ -53,7 +90,7 @@ pub(super) fn client_config(
 fn root_store(extra: &[CertificateDer<'static>]) -> Result<RootCertStore, HttpError> {
     let mut roots = RootCertStore::empty();
     // The platform's store may hold roots that rustls cannot parse; one of them must not disable the rest.
-    roots.add_parsable_certificates(PLATFORM_ROOTS.iter().cloned());
+    roots.add_parsable_certificates(PLATFORM_ROOTS.now(Clock::now(), read_platform_roots));
     for root in extra {
         let refused =
             |error| failed("a root that was given cannot be read".to_owned()).caused_by(error);
@@ -149,5 +186,35 @@ impl ServerCertVerifier for AcceptAny {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.signature_verification_algorithms.supported_schemes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn root(byte: u8) -> Vec<CertificateDer<'static>> {
+        vec![CertificateDer::from(vec![byte])]
+    }
+
+    /// A store that was mounted a moment too late was missing for the life of the process.
+    #[test]
+    fn roots_that_cannot_be_read_are_read_again() {
+        let kept = KeptRoots(ArcSwapOption::const_empty());
+        let start = Clock::now();
+        assert!(kept.now(start, Vec::new).is_empty());
+        assert_eq!(kept.now(start, || root(1)), root(1));
+        assert_eq!(kept.now(start, || panic!("they are there")), root(1));
+    }
+
+    #[test]
+    fn roots_are_read_again_after_hours_and_old_ones_are_better_than_none() {
+        let kept = KeptRoots(ArcSwapOption::const_empty());
+        let start = Clock::now();
+        kept.now(start, || root(1));
+        let (soon, later) = (start + ROOTS_LIFETIME / 2, start + ROOTS_LIFETIME);
+        assert_eq!(kept.now(soon, || root(2)), root(1));
+        assert_eq!(kept.now(later, Vec::new), root(1));
+        assert_eq!(kept.now(later, || root(2)), root(2));
     }
 }

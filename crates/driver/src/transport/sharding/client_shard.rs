@@ -22,6 +22,8 @@ pub(super) struct ClientShard {
     drained: Notify,
     is_ready: AtomicBool,
     readiness: watch::Sender<Readiness>,
+    /// When it is replaced because of its age.
+    expires: Duration,
     counters: Counters,
 }
 
@@ -50,7 +52,12 @@ struct Counters {
 
 impl ClientShard {
     /// A shard whose connection is still to be made; `now` counts from the pool's creation.
-    pub(super) fn connecting(id: u64, client: Arc<dyn HttpClient>, now: Duration) -> Self {
+    pub(super) fn connecting(
+        id: u64,
+        client: Arc<dyn HttpClient>,
+        now: Duration,
+        max_age: Duration,
+    ) -> Self {
         let (created, now) = (now, nanoseconds(now));
         Self {
             id,
@@ -59,6 +66,7 @@ impl ClientShard {
             drained: Notify::new(),
             is_ready: AtomicBool::new(false),
             readiness: watch::Sender::new(Readiness::Connecting),
+            expires: created.saturating_add(max_age),
             counters: Counters {
                 created,
                 last_success: AtomicU64::new(now),
@@ -107,6 +115,11 @@ impl ClientShard {
     /// Whether its connection was made.
     pub(super) fn is_ready(&self) -> bool {
         self.is_ready.load(Ordering::Acquire)
+    }
+
+    /// Whether it is to be replaced because of its age.
+    pub(super) fn is_past_its_age(&self, now: Duration) -> bool {
+        self.is_ready() && now >= self.expires
     }
 
     /// Whether its connection has ended, or takes no more streams.

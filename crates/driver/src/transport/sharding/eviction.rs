@@ -14,6 +14,8 @@ pub(super) enum Removal {
     Evicted(EvictionReason),
     /// Its connection has ended or takes no more streams: its requests end by themselves.
     ConnectionClosed,
+    /// It is past its age: its requests may finish, as after GOAWAY.
+    Aged,
     /// Its client goes on in another pool, or its pool is closed: its requests may finish.
     HandedOver,
 }

@@ -19,7 +19,8 @@ const WIDEN_INTERVAL: Duration = Duration::from_millis(10);
 impl EndpointShardPool {
     /// Starts with a client that exists already and has a connection.
     pub(in crate::transport) fn adopt(self: &Arc<Self>, client: Arc<dyn HttpClient>) {
-        if let Some(shard) = self.add_shard(|| client) {
+        let age = self.draw_connection_age();
+        if let Some(shard) = self.add_shard(age, || client) {
             shard.mark_ready();
         }
     }
@@ -35,7 +36,8 @@ impl EndpointShardPool {
 
     /// Makes another shard, if there may be one.
     pub(super) fn grow(self: &Arc<Self>) {
-        let Some(shard) = self.add_shard(|| self.new_client()) else { return };
+        let age = self.draw_connection_age();
+        let Some(shard) = self.add_shard(age, || self.new_client(age)) else { return };
         let pool = Arc::clone(self);
         let started = self.tasks().spawn("shard-connect", async move {
             pool.connect(&shard).await;
@@ -82,6 +84,7 @@ impl EndpointShardPool {
 
     fn add_shard(
         self: &Arc<Self>,
+        age: Duration,
         client: impl FnOnce() -> Arc<dyn HttpClient>,
     ) -> Option<Arc<ClientShard>> {
         // Weak: the client keeps the callback, and the pool the client.
@@ -95,7 +98,7 @@ impl EndpointShardPool {
             }));
             client
         };
-        self.shards().add(watched, self.age())
+        self.shards().add(watched, self.age(), age)
     }
 
     /// Makes the connection of a shard, and wakes the requests that wait for it.

@@ -91,13 +91,14 @@ impl ShardList {
         &self,
         client: impl FnOnce() -> Arc<dyn HttpClient>,
         now: Duration,
+        max_age: Duration,
     ) -> Option<Arc<ClientShard>> {
         if !self.take_slot() {
             return None;
         }
         // Relaxed: ids need only differ.
         let id = self.next_id.fetch_add(1, Ordering::Relaxed);
-        let shard = Arc::new(ClientShard::connecting(id, client(), now));
+        let shard = Arc::new(ClientShard::connecting(id, client(), now, max_age));
         self.shards.rcu(|shards| {
             let mut shards = Vec::clone(shards);
             shards.push(Arc::clone(&shard));

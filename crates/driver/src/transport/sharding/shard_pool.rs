@@ -70,6 +70,8 @@ pub struct PoolContext {
     pub sharding: ShardingConfig,
     /// Who owns the tasks that make and end connections.
     pub tasks: TaskSpawner,
+    /// Where the random part of a connection's age comes from.
+    pub clock: Clock,
 }
 
 impl EndpointShardPool {
@@ -260,9 +262,18 @@ impl EndpointShardPool {
         &self.growth_backoff
     }
 
-    /// A client that is not connected yet.
-    pub(super) fn new_client(&self) -> Arc<dyn HttpClient> {
-        self.context.factory.create(&self.endpoint, &self.context.client_config)
+    /// A client that is not connected yet, and whose connections get no requests beyond an age.
+    pub(super) fn new_client(&self, max_connection_age: Duration) -> Arc<dyn HttpClient> {
+        let config = HttpClientConfig { max_connection_age, ..self.context.client_config.clone() };
+        self.context.factory.create(&self.endpoint, &config)
+    }
+
+    /// The age of the next connection: the setting's, or up to twice as much. Without jitter, the connections of
+    /// a burst, or of all processes of a deployment, would end at the same moment.
+    pub(super) fn draw_connection_age(&self) -> Duration {
+        let age = self.context.client_config.max_connection_age;
+        // A random number is below 1, so the product is no longer than the age.
+        age.saturating_add(age.mul_f64(self.context.clock.random()))
     }
 
     /// Whether the endpoint turned out to speak HTTP/1.1. A pool of another kind takes over with the connection that

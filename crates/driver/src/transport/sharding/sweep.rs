@@ -9,6 +9,9 @@ use super::selection::should_scale_up;
 use super::shard_health::{EvictionReason, ShardHealthStatus, ShardStats, check_shard_health};
 use super::shard_pool::{EndpointShardPool, PoolKind};
 
+/// A sweep replaces at most one in so many shards because of its age, so that most requests find a connection.
+const AGED_PER_SWEEP: usize = 4;
+
 impl EndpointShardPool {
     /// Checks every shard and acts on it: unhealthy ones are evicted, idle ones closed, and another is
     /// made where the load or the minimum asks for it.
@@ -26,6 +29,7 @@ impl EndpointShardPool {
         self.load().end_interval();
         let is_busy = cpu_load.is_some_and(|load| load > self.config().eviction_cpu_limit);
         self.evict_by_health(&shards, now, is_busy);
+        self.replace_aged(now);
         match self.queue().has_waiters() {
             // Should a request have enqueued just when the last watch ended.
             true => self.widen_while_requests_wait(),
@@ -60,6 +64,34 @@ impl EndpointShardPool {
                     }
                 }
             }
+        }
+    }
+
+    /// Replaces shards that are past their age, some at a sweep. The last one goes only once another is connected.
+    fn replace_aged(self: &Arc<Self>, now: Instant) {
+        let now = now.saturating_duration_since(self.created());
+        let shards = self.shards().load_full();
+        let (aged, others): (Vec<_>, Vec<_>) =
+            shards.iter().partition(|shard| shard.is_past_its_age(now));
+        if aged.is_empty() {
+            return;
+        }
+        if !others.iter().any(|shard| shard.is_ready()) {
+            if !self.shards().has_free_slot() {
+                self.shards().widen(1);
+            }
+            // One that is still connecting is enough.
+            if others.is_empty() && self.shards().has_free_slot() {
+                self.grow();
+            }
+            if self.shards().slots_taken() > aged.len() as u32 {
+                return;
+            }
+        }
+        let most = shards.len().div_ceil(AGED_PER_SWEEP);
+        for shard in aged.into_iter().take(most) {
+            tracing::debug!(endpoint = %self.endpoint(), shard = shard.id(), "shard past its age");
+            self.remove(shard, Removal::Aged);
         }
     }
 

@@ -251,6 +251,20 @@ async fn http_1_connections_past_the_idle_timeout_are_closed_at_a_sweep() {
         .await;
 }
 
+#[tokio::test]
+async fn http_1_connections_past_their_age_get_no_more_requests() {
+    let peer = Peer::cleartext(Speaks::Http1).serve(|_| Reply::ok(""));
+    let age = Duration::from_millis(1);
+    let client = http1(4).with(|it| it.client.max_connection_age = age).start();
+    for _ in 0..3 {
+        let before = peer.seen().accepted();
+        client.get_ok(&peer.url(), "/").await;
+        assert!(peer.seen().accepted() > before);
+        // The age, and as much again for its random part.
+        tokio::time::sleep(3 * age).await;
+    }
+}
+
 /// Every sweep turned the order of the idle connections around, so that two of them were kept
 /// alive by what one could have carried.
 #[tokio::test]

@@ -62,6 +62,34 @@ async fn a_connection_that_hangs_is_evicted_and_its_request_fails_after_the_drai
     assert_eq!(peer.seen().accepted(), 2);
 }
 
+/// The last connection to an endpoint lived for ever, whatever DNS said by then.
+#[tokio::test]
+async fn a_connection_past_its_age_is_replaced_and_its_requests_finish() {
+    let peer = answering_peer();
+    let setup = Setup::over(factory()).shards(1, 20);
+    // Aged at once: the next one is as well, and replaced at each sweep.
+    let young = setup.with(|setup| {
+        setup.sharding.max_clients_per_endpoint = 2;
+        setup.client.max_connection_age = Duration::from_millis(1);
+    });
+    let client = young.start();
+    let slow = tokio::spawn(client.execute(client.read(&peer.url(), "/held")));
+    peer.until(|seen| seen.held == 1).await;
+    let replaced = |pool: &PoolSnapshot| shard_ids(pool).first().is_some_and(|id| *id > 0);
+    client
+        .until(&peer.url(), |pool| {
+            client.transport.sweep(Instant::now(), None);
+            replaced(pool)
+        })
+        .await;
+    client.get_ok(&peer.url(), "/").await;
+    let seen = peer.seen();
+    assert!(seen.connections[0].open && seen.connections[0].requests == 1);
+    peer.release_all();
+    joined(slow).await.body();
+    peer.until(|seen| !seen.connections[0].open).await;
+}
+
 #[tokio::test]
 async fn a_request_that_ends_within_the_drain_is_answered() {
     let peer = answering_peer();
