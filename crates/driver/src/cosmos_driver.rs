@@ -10,13 +10,14 @@ use crate::options::{
     ItemWriteOptions, OptionLayers, RequestOptions, validate,
 };
 use crate::routing::{
-    AccountMetadataCache, ContainerMetadata, LocationStateStore, PartitionFailoverConfig,
-    RegionPreference, Stale, WriteGate,
+    AccountMetadataCache, ContainerMetadata, LocationPolicy, LocationStateStore,
+    PartitionFailoverConfig, RegionPreference, Stale, WriteGate,
 };
 use crate::runtime::{DriverError, Plane};
 use crate::system::{BackgroundTaskManager, Clock, TaskSpawner};
 use crate::transport::{
-    AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint, TransportPipeline,
+    AuthorizationOptions, AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint,
+    TransportPipeline,
 };
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 
@@ -115,7 +116,7 @@ impl CosmosDriver {
         let planes = runtime.planes_for(&options, &account, &tasks).map_err(DriverError::Proxy)?;
         let auth = Arc::new(AuthorizationPolicy::new(
             credential,
-            options.account().entra_scope(),
+            AuthorizationOptions::from(&options),
             &tasks.spawner(),
         ));
         let headers = Arc::new(CosmosHeadersPolicy::new(&options, runtime.clock()));
@@ -134,6 +135,7 @@ impl CosmosDriver {
             (Arc::new(pipeline(planes.data)), Arc::new(pipeline(planes.metadata)));
         #[cfg(feature = "otel")]
         let instance = runtime.count_instance(&endpoint);
+        let policy = location_policy(endpoint.clone(), &options);
         let locations = Arc::new(LocationStateStore::new(
             endpoint,
             region_preference(&options),
@@ -145,7 +147,7 @@ impl CosmosDriver {
             Arc::clone(&metadata),
             Arc::clone(&write_gate),
             pools,
-            custom_endpoints(&options),
+            policy,
             &options,
             runtime.clock().clone(),
         );
@@ -248,17 +250,26 @@ fn start_sweeping(locations: &Arc<LocationStateStore>, tasks: &TaskSpawner) {
 
 fn region_preference(options: &OptionLayers) -> RegionPreference {
     let regions = options.regions();
+    if !options.account().endpoint_discovery() {
+        return RegionPreference::default(); // There is nothing to choose from.
+    }
     RegionPreference {
         preferred: regions.preferred_regions().cloned().unwrap_or_default(),
         application_region: regions.application_region().cloned(),
     }
 }
 
-fn custom_endpoints(options: &OptionLayers) -> Vec<Endpoint> {
-    let account = options.account();
+fn location_policy(endpoint: Endpoint, options: &OptionLayers) -> LocationPolicy {
+    let (account, client) = (options.account(), options.client_options());
     let texts = account.custom_endpoints().into_iter().flatten();
-    // Those that are none were refused by the validation.
-    texts.filter_map(|text| text.parse().ok()).collect()
+    LocationPolicy {
+        endpoint,
+        // Those that cannot be parsed were refused by the validation.
+        custom_endpoints: texts.filter_map(|text| text.parse().ok()).collect(),
+        is_discovery_enabled: account.endpoint_discovery(),
+        emulator_hosts: client.emulator_hosts().cloned().unwrap_or_default(),
+        location_hosts: account.location_hosts().cloned().unwrap_or_default(),
+    }
 }
 
 #[cfg(test)]

@@ -16,16 +16,16 @@ use sidereal_driver::options::{AvailabilityOptions, OptionLayers};
 use sidereal_driver::system::Clock;
 use sidereal_driver::system::internals::BackgroundTaskManager;
 use sidereal_driver::transport::internals::{
-    AdaptiveTransport, AuthorizationContext, AuthorizationPolicy, Budgets, CosmosHeadersPolicy,
-    EndpointShardPool, HeaderList, PoolContext, PoolKind, PoolSnapshot, RequestKind, SendTerms,
-    ShardingConfig, TransportOutcome, TransportPipeline, TransportRequest,
+    AdaptiveTransport, AuthorizationContext, AuthorizationOptions, AuthorizationPolicy, Budgets,
+    CosmosHeadersPolicy, EndpointShardPool, HeaderList, PoolContext, PoolKind, PoolSnapshot,
+    RequestKind, SendTerms, ShardingConfig, TransportOutcome, TransportPipeline, TransportRequest,
 };
 use sidereal_driver::transport::{
     Credential, Endpoint, HttpClientConfig, HttpClientFactory, HttpError, HttpRequest,
     HttpResponse, HttpVersions,
 };
 use sidereal_protocol::headers::names;
-use sidereal_protocol::{AccountKey, ENTRA_SCOPE, ResourceType};
+use sidereal_protocol::{AccountKey, ResourceType};
 use tokio::task::JoinHandle;
 use uuid::Uuid;
 
@@ -120,8 +120,12 @@ impl Setup {
     pub fn start(self) -> Client {
         let tasks = BackgroundTaskManager::new();
         let (request_timeout, budgets) = (self.client.request_timeout, self.budgets);
+        let authorization = AuthorizationOptions {
+            emulator_hosts: self.client.emulator_hosts.clone(),
+            ..AuthorizationOptions::from(&OptionLayers::default())
+        };
         let auth_policy =
-            AuthorizationPolicy::new(self.credential.clone(), ENTRA_SCOPE, &tasks.spawner());
+            AuthorizationPolicy::new(self.credential.clone(), authorization, &tasks.spawner());
         let transport = AdaptiveTransport::new(self.context(&tasks));
         let pipeline = TransportPipeline::new(
             CosmosHeadersPolicy::new(&OptionLayers::default(), &Clock::system()),

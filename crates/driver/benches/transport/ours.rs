@@ -18,7 +18,7 @@ use sidereal_driver::transport::internals::{
     TransportRequest,
 };
 use sidereal_driver::transport::{Credential, Endpoint, HttpClientConfig, NetHttpClientFactory};
-use sidereal_protocol::{AccountKey, ENTRA_SCOPE, ResourceType};
+use sidereal_protocol::{AccountKey, ResourceType};
 
 use crate::STREAMS;
 use crate::request::{BODY_BYTES, PATH, Shape, own_headers};
@@ -61,7 +61,7 @@ impl Ours {
                 CosmosHeadersPolicy::new(&options, &Clock::system()),
                 AuthorizationPolicy::new(
                     Credential::Key(key.unwrap()),
-                    ENTRA_SCOPE,
+                    (&options).into(),
                     &tasks.spawner(),
                 ),
                 transport,

@@ -18,6 +18,16 @@ pub struct CosmosAccountOptions {
     #[option(env = "AZURE_COSMOS_CUSTOM_ENDPOINTS")]
     pub custom_endpoints: Option<BTreeSet<String>>,
 
+    /// Whether requests go to the regional endpoints that the account names. Without it they stay at the endpoint
+    /// given: for emulators behind forwarded ports, and private links with one name.
+    #[option(env = "AZURE_COSMOS_ENDPOINT_DISCOVERY_ENABLED", default = true)]
+    pub endpoint_discovery: Option<bool>,
+
+    /// Hosts that the account's regional endpoints may have beside those next to the endpoint given, which are the only
+    /// ones used otherwise: names, or suffixes such as `.documents.azure.com`.
+    #[option(env = "AZURE_COSMOS_LOCATION_HOSTS")]
+    pub location_hosts: Option<BTreeSet<String>>,
+
     /// The scope of Entra tokens. Sovereign clouds and accounts with an audience of their own need
     /// `https://{host of the account}/.default`.
     #[option(env = "AZURE_COSMOS_AAD_SCOPE_OVERRIDE", default = ENTRA_SCOPE.to_owned())]

@@ -38,7 +38,8 @@ pub struct ClientOptions {
     #[option(env = "AZURE_COSMOS_EMULATOR_SERVER_CERT_VALIDATION_DISABLED", default = false)]
     pub accept_invalid_certs: Option<bool>,
 
-    /// Names of emulators on other hosts, such as that of a container, for the setting above.
+    /// Names of emulators on other hosts, such as that of a container: for the setting above, and for account keys, which
+    /// are used over `http://` on this machine and there alone.
     #[option(env = "AZURE_COSMOS_EMULATOR_HOSTS")]
     pub emulator_hosts: Option<BTreeSet<String>>,
 

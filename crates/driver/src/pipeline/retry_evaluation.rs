@@ -198,7 +198,9 @@ fn lost(kind: RequestKind, error: HttpError) -> Error {
     let question = Question { kind, met };
     let sentence = match error.kind() {
         // What the caller can change, in the words of where it was found.
-        HttpErrorKind::QueueFull | HttpErrorKind::Tls => error.to_string().into(),
+        HttpErrorKind::InvalidRequest | HttpErrorKind::QueueFull | HttpErrorKind::Tls => {
+            error.to_string().into()
+        }
         _ => Cow::Borrowed("no answer came"),
     };
     Error::new(row_of(&question).error, sentence).caused_by(error)

@@ -16,7 +16,7 @@ use sidereal_protocol::{AccountLocation, AccountProperties, ResourceType};
 use tokio::sync::{Notify, watch};
 
 use super::refresh_allowance::{OutageReads, RefreshAllowance};
-use super::{LocationStateStore, WriteGate};
+use super::{LocationPolicy, LocationStateStore, WriteGate};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::retry::{Budgets, RequestKind, Retries};
@@ -48,8 +48,9 @@ pub(crate) struct AccountMetadataCache {
     gate: Arc<WriteGate>,
     /// Where connections to endpoints are closed that left the account.
     pools: Vec<Arc<AdaptiveTransport>>,
-    /// Asked when the global endpoint and those of the account do not answer.
-    custom_endpoints: Vec<Endpoint>,
+    /// Which of the account's locations are used. Its custom endpoints are asked when the global endpoint and those
+    /// of the account do not answer.
+    policy: LocationPolicy,
     budgets: Budgets,
     clock: Clock,
     /// Somebody would like the account to be read.
@@ -91,7 +92,7 @@ impl AccountMetadataCache {
         transport: Arc<TransportPipeline>,
         gate: Arc<WriteGate>,
         pools: Vec<Arc<AdaptiveTransport>>,
-        custom_endpoints: Vec<Endpoint>,
+        policy: LocationPolicy,
         options: &OptionLayers,
         clock: Clock,
     ) -> Arc<Self> {
@@ -101,7 +102,7 @@ impl AccountMetadataCache {
             transport,
             gate,
             pools,
-            custom_endpoints,
+            policy,
             budgets,
             clock,
             wanted: Notify::new(),
@@ -177,7 +178,7 @@ impl AccountMetadataCache {
         let properties = self.ask_endpoints().await;
         let is_answered = properties.is_some();
         if let Some(properties) = properties {
-            self.take_in(&properties);
+            self.take_in(properties);
         }
         self.reads.send_modify(|reads| {
             reads.ended += 1;
@@ -236,8 +237,17 @@ impl AccountMetadataCache {
         }
     }
 
-    fn take_in(&self, properties: &AccountProperties) {
-        for left in self.store.sync_account_properties(properties, Clock::now()) {
+    fn take_in(&self, properties: AccountProperties) {
+        let (properties, refused) = self.policy.admit(properties);
+        for (location, refusal) in refused {
+            tracing::warn!(
+                region = location.name.as_str(),
+                endpoint = location.database_account_endpoint,
+                "a region is not used: {}",
+                refusal.sentence()
+            );
+        }
+        for left in self.store.sync_account_properties(&properties, Clock::now()) {
             tracing::info!(endpoint = %left, "an endpoint left the account");
             self.pools.iter().for_each(|pool| pool.forget(&left));
         }
@@ -252,7 +262,7 @@ impl AccountMetadataCache {
         let all = std::iter::once(account.default_endpoint())
             .chain(known)
             .map(|it| &it.endpoint)
-            .chain(&self.custom_endpoints);
+            .chain(&self.policy.custom_endpoints);
         let mut endpoints: Vec<Endpoint> = Vec::new();
         for endpoint in all {
             if !endpoints.contains(endpoint) {

@@ -18,6 +18,7 @@ mod container_reader;
 mod effects;
 mod endpoint_prober;
 mod endpoint_resolution;
+mod location_policy;
 mod location_state_store;
 mod partition;
 mod partition_endpoint_state;
@@ -40,6 +41,7 @@ pub(crate) use endpoint_resolution::{
     FailedEndpoints, Route, Wanted, is_elsewhere_left, resolve_hedge, resolve_route,
     serving_session_home, session_home,
 };
+pub(crate) use location_policy::LocationPolicy;
 pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
 pub(crate) use partition::{MAX_ENDPOINT_SLOTS, Partition, PartitionId, TICKS, Tick};
 pub(crate) use partition_endpoint_state::Traffic;

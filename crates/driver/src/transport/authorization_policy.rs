@@ -1,5 +1,7 @@
 //! Authorization: an account key that signs, a token of Entra ID that is renewed, or a resource token.
 
+use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
@@ -11,7 +13,8 @@ use sidereal_protocol::{AccountKey, AuthorizationToken, Secret, SignedRequest};
 
 use super::headers_policy::DateHeader;
 use super::token_cache::TokenCache;
-use super::{AuthorizationContext, HttpError};
+use super::{AuthorizationContext, Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
+use crate::options::OptionLayers;
 use crate::system::TaskSpawner;
 
 /// What requests are authorized with. It appears in no output.
@@ -93,7 +96,30 @@ pub struct AccessToken {
 
 /// Puts the authorization on requests.
 #[derive(Debug)]
-pub struct AuthorizationPolicy(Kind);
+pub struct AuthorizationPolicy {
+    kind: Kind,
+    /// Hosts beside this machine to which a key's signatures may go in cleartext.
+    emulator_hosts: BTreeSet<String>,
+}
+
+/// What authorization needs of the settings.
+#[derive(Clone, Debug)]
+pub struct AuthorizationOptions {
+    /// The scope of Entra tokens.
+    pub scope: Arc<str>,
+    /// Hosts beside this machine that signatures of an account key may be sent to over `http://`.
+    pub emulator_hosts: BTreeSet<String>,
+}
+
+impl From<&OptionLayers> for AuthorizationOptions {
+    fn from(options: &OptionLayers) -> Self {
+        let hosts = options.client_options().emulator_hosts().cloned();
+        Self {
+            scope: options.account().entra_scope().as_str().into(),
+            emulator_hosts: hosts.unwrap_or_default(),
+        }
+    }
+}
 
 #[derive(Debug)]
 enum Kind {
@@ -103,31 +129,53 @@ enum Kind {
 }
 
 impl AuthorizationPolicy {
-    /// Authorizes with a credential; tokens for the scope are fetched in tasks of the spawner's owner.
+    /// Authorizes with a credential; tokens are fetched in tasks of the spawner's owner.
     #[must_use]
-    pub fn new(credential: Credential, scope: &str, tasks: &TaskSpawner) -> Self {
-        Self(match credential {
+    pub fn new(credential: Credential, options: AuthorizationOptions, tasks: &TaskSpawner) -> Self {
+        let AuthorizationOptions { scope, emulator_hosts } = options;
+        let kind = match credential {
             Credential::Key(key) => Kind::Key(key),
             Credential::Resource(signature) => Kind::Fixed(
                 resource_header(&signature).expect("a percent-encoded signature is a header"),
             ),
             Credential::Entra(source) => {
-                Kind::Tokens(TokenCache::new(source, scope.into(), tasks.clone()))
+                Kind::Tokens(TokenCache::new(source, scope, tasks.clone()))
             }
-        })
+        };
+        Self { kind, emulator_hosts }
     }
 
     /// Whether a new credential can be fetched where the old one was refused.
     #[must_use]
     pub fn is_renewable(&self) -> bool {
-        matches!(self.0, Kind::Tokens(_))
+        matches!(self.kind, Kind::Tokens(_))
     }
 
-    /// Whether what is sent could be used by whoever reads it (RFC 6750, section 5.2), unlike a signature of
-    /// one request.
-    #[must_use]
-    pub fn is_bearer(&self) -> bool {
-        matches!(self.0, Kind::Tokens(_) | Kind::Fixed(_))
+    /// Whether requests may be sent to an endpoint: whoever reads a token could use it (RFC 6750, section 5.2), and
+    /// whoever reads a signature could send another body with it, for as long as its date is valid.
+    ///
+    /// # Errors
+    ///
+    /// [`HttpErrorKind::InvalidRequest`] for cleartext, but to an emulator.
+    pub(super) fn check_endpoint(&self, endpoint: &Endpoint) -> Result<(), HttpError> {
+        if endpoint.is_tls() || endpoint.is_loopback() {
+            return Ok(());
+        }
+        let is_named =
+            || self.emulator_hosts.iter().any(|host| host.eq_ignore_ascii_case(endpoint.host()));
+        let sentence = match self.kind {
+            Kind::Tokens(_) | Kind::Fixed(_) => {
+                "a token is sent over https:// only: whoever reads it on the way could use it"
+                    .into()
+            }
+            Kind::Key(_) if is_named() => return Ok(()),
+            Kind::Key(_) => Cow::Owned(format!(
+                "an account key is used over https:// only, and {endpoint} is neither that nor an \
+                 emulator on this machine: write https://, or name the host of an emulator in \
+                 client_options.emulator_hosts"
+            )),
+        };
+        Err(HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence))
     }
 
     /// The authorization of a request.
@@ -138,7 +186,7 @@ impl AuthorizationPolicy {
         date: &DateHeader,
         now: SystemTime,
     ) -> Result<HeaderValue, HttpError> {
-        match &self.0 {
+        match &self.kind {
             Kind::Key(key) => Ok(key.authorize(&SignedRequest::new(
                 method,
                 context.resource_type,
@@ -155,7 +203,7 @@ impl AuthorizationPolicy {
     /// service demands. Says whether another token is there or will be: a token that was fetched a moment ago
     /// for the same reason is kept.
     pub(super) fn renew(&self, refused: Option<&HeaderValue>, claims: Option<Arc<str>>) -> bool {
-        match &self.0 {
+        match &self.kind {
             Kind::Tokens(cache) => cache.renew(refused, claims),
             Kind::Key(_) | Kind::Fixed(_) => false,
         }

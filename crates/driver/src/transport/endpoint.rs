@@ -23,6 +23,7 @@ struct Parts {
     authority: Authority,
     host: String,
     port: u16,
+    is_loopback: bool,
 }
 
 impl Endpoint {
@@ -56,7 +57,8 @@ impl Endpoint {
         };
         let authority = authority.map_err(|_| refuse("its host cannot be read"))?;
         let text = format!("{scheme}://{host}:{port}");
-        Ok(Self(Arc::new(Parts { text, scheme, authority, host, port })))
+        let is_loopback = is_loopback(without_brackets(&host));
+        Ok(Self(Arc::new(Parts { text, scheme, authority, host, port, is_loopback })))
     }
 
     /// Scheme, host and port, such as `https://contoso.documents.azure.com:443`.
@@ -74,17 +76,13 @@ impl Endpoint {
     /// The host, an IPv6 address without its brackets.
     #[must_use]
     pub fn host(&self) -> &str {
-        self.0.host.trim_start_matches('[').trim_end_matches(']')
+        without_brackets(&self.0.host)
     }
 
     /// Whether it is on this machine: a loopback address, or a name that means one (RFC 6761, section 6.3).
     #[must_use]
     pub fn is_loopback(&self) -> bool {
-        let host = self.host();
-        let address = host.parse::<std::net::IpAddr>();
-        address.is_ok_and(|it| it.is_loopback())
-            || host == "localhost"
-            || host.ends_with(".localhost")
+        self.0.is_loopback
     }
 
     /// The port.
@@ -108,6 +106,15 @@ impl Endpoint {
         parts.path_and_query = Some(path);
         Uri::from_parts(parts).expect("a scheme, an authority and a path make a URI")
     }
+}
+
+fn without_brackets(host: &str) -> &str {
+    host.trim_start_matches('[').trim_end_matches(']')
+}
+
+fn is_loopback(host: &str) -> bool {
+    let address = host.parse::<std::net::IpAddr>();
+    address.is_ok_and(|it| it.is_loopback()) || host == "localhost" || host.ends_with(".localhost")
 }
 
 /// A URI with the part before the @ removed: it may hold a password.

@@ -3,7 +3,7 @@
 //! Unstable: what is here changes with any version. An application needs none of it.
 
 pub use super::adaptive_transport::AdaptiveTransport;
-pub use super::authorization_policy::AuthorizationPolicy;
+pub use super::authorization_policy::{AuthorizationOptions, AuthorizationPolicy};
 pub use super::header_list::HeaderList;
 pub use super::headers_policy::CosmosHeadersPolicy;
 pub use super::sharding::{

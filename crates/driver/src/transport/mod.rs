@@ -36,10 +36,10 @@ mod transport_request;
 mod transport_result;
 
 pub(crate) use adaptive_transport::AdaptiveTransport;
-pub(crate) use authorization_policy::AuthorizationPolicy;
 pub use authorization_policy::{
     AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest,
 };
+pub(crate) use authorization_policy::{AuthorizationOptions, AuthorizationPolicy};
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
 pub use endpoint::Endpoint;

@@ -11,8 +11,8 @@ use super::claims_challenge::claims_of;
 use super::headers_policy::DateHeader;
 use super::{
     AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
-    HttpRequest, HttpResponse, RequestSentStatus, SendTerms, TransportOutcome, TransportRequest,
-    TransportResponse, TransportResult,
+    HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
+    TransportResult,
 };
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
@@ -193,15 +193,7 @@ impl TransportPipeline {
         attempt: &mut RequestDiagnostics,
         authorization: &mut Option<HeaderValue>,
     ) -> Result<HttpResponse, HttpError> {
-        if self.auth_policy.is_bearer()
-            && !(request.endpoint.is_tls() || request.endpoint.is_loopback())
-        {
-            return Err(HttpError::new(
-                HttpErrorKind::InvalidRequest,
-                RequestSentStatus::NotSent,
-                "a token is sent over https:// only: whoever reads it on the way could use it",
-            ));
-        }
+        self.auth_policy.check_endpoint(&request.endpoint)?;
         // A token may have to be fetched first, and no stream is held meanwhile.
         let early = match self.auth_policy.is_renewable() {
             true => Some(self.authorized_in_time(request, terms, attempt).await?),

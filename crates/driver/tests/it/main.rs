@@ -11,6 +11,7 @@
 mod availability;
 #[cfg(feature = "fault_injection")]
 mod fault_injection;
+mod locations;
 mod operations;
 mod options_environment;
 mod options_resolution;

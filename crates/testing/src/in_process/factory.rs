@@ -175,5 +175,5 @@ fn host_of(region: &RegionName) -> String {
 }
 
 fn url_of(host: &str) -> Uri {
-    format!("http://{host}/").parse().expect("a host name makes a URL")
+    format!("https://{host}/").parse().expect("a host name makes a URL")
 }

@@ -95,7 +95,7 @@ async fn a_limit_on_waiting_requests_is_back_pressure() {
     for error in errors {
         assert_eq!((error.kind(), error.may_have_been_applied()), (ErrorKind::Overloaded, false));
         let sentence = error.to_string();
-        let names_all = ["wait queue of http://", "10 requests", "sharding.max_queued_requests"];
+        let names_all = ["wait queue of https://", "10 requests", "sharding.max_queued_requests"];
         assert!(names_all.iter().all(|name| sentence.contains(name)), "{sentence}");
     }
 }

@@ -52,6 +52,11 @@ fn counting() -> (Arc<Counting>, Policy) {
     (source, Policy::new(credential))
 }
 
+fn options() -> AuthorizationOptions {
+    let emulator_hosts = BTreeSet::from(["Emulator".to_owned()]);
+    AuthorizationOptions { scope: "https://scope".into(), emulator_hosts }
+}
+
 /// A policy and the owner of its fetches.
 #[derive(Debug)]
 struct Policy {
@@ -62,10 +67,7 @@ struct Policy {
 impl Policy {
     fn new(credential: Credential) -> Self {
         let tasks = BackgroundTaskManager::new();
-        Self {
-            policy: AuthorizationPolicy::new(credential, "https://scope", &tasks.spawner()),
-            tasks,
-        }
+        Self { policy: AuthorizationPolicy::new(credential, options(), &tasks.spawner()), tasks }
     }
 
     /// Waits until no fetch is under way.
@@ -265,6 +267,29 @@ async fn a_source_that_hangs_for_a_minute_is_asked_again() {
     assert!(authorize(&policy, 3_361).await.is_ok());
     tokio::task::yield_now().await;
     assert_eq!(source.fetched.load(Ordering::SeqCst), 3);
+}
+
+/// A key was used over any http:// URL, and whoever read a signature could send another body with it.
+#[tokio::test]
+async fn cleartext_is_for_emulators_alone() {
+    let key = Policy::new(Credential::Key(AccountKey::from_base64("c2VjcmV0").unwrap()));
+    let (_, tokens) = counting();
+    let resource = Policy::new(Credential::resource_token("sig=abc").unwrap());
+    let allowed = |policy: &Policy, url: &str| {
+        let outcome = policy.check_endpoint(&url.parse().unwrap());
+        outcome.map_err(|error| assert_eq!(error.kind(), HttpErrorKind::InvalidRequest)).is_ok()
+    };
+    for policy in [&key, &tokens, &resource] {
+        for url in ["https://contoso.documents.azure.com", "http://localhost:8081", "http://[::1]"]
+        {
+            assert!(allowed(policy, url), "{url}");
+        }
+        assert!(!allowed(policy, "http://contoso.documents.azure.com"));
+    }
+    let emulator = "http://emulator:8081";
+    assert!(
+        allowed(&key, emulator) && !allowed(&tokens, emulator) && !allowed(&resource, emulator)
+    );
 }
 
 #[tokio::test]

@@ -258,7 +258,7 @@ async fn http_1_connections_past_their_age_get_no_more_requests() {
     let client = http1(4).with(|it| it.client.max_connection_age = age).start();
     for _ in 0..3 {
         let before = peer.seen().accepted();
-        client.get_ok(&peer.url(), "/").await;
+        client.execute(client.read(&peer.url(), "/")).await.body();
         assert!(peer.seen().accepted() > before);
         // The age, and as much again for its random part.
         tokio::time::sleep(3 * age).await;
