@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use http::HeaderValue;
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 
 use super::held_write::MOVED;
@@ -130,6 +131,7 @@ impl Run<'_> {
         terms.is_hedging_suppressed = account.is_hedging_disabled();
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
+        terms.container_rid = self.container_rid(partition.map(|it| &**it));
         if state.takes_session_anew {
             terms.session = self.session_headers(read, partition.map(|it| &**it));
         }
@@ -271,6 +273,20 @@ impl Run<'_> {
             account: account.default_consistency(),
             is_multi_write: account.is_multi_write(),
             upgrades_to_local_quorum: options.enable_upgrade_consistency_to_local_quorum(),
+        }
+    }
+
+    /// The RID of the container that the operation is meant for, where it is known.
+    fn container_rid(&self, partition: Option<&Partition>) -> Option<HeaderValue> {
+        if !self.operation.is_in_partition() {
+            return None;
+        }
+        match partition {
+            Some(partition) => partition.container_rid_header.clone(),
+            None => {
+                let container = self.operation.encoded().container.as_ref()?;
+                self.core.containers.rid_header(container)
+            }
         }
     }
 

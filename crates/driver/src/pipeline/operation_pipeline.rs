@@ -98,6 +98,7 @@ async fn run(
         is_multi_write: false,
         is_hedging_suppressed: false,
         strategy: None,
+        container_rid: None,
         session: None,
     };
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);

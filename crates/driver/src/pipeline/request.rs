@@ -50,6 +50,9 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) is_hedging_suppressed: bool,
     /// How reads get their consistency.
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
+    /// The RID of the container that the operation is meant for, where it is known: a container that was recreated under
+    /// the same name refuses the request, instead of taking it with the definition of the old one.
+    pub(crate) container_rid: Option<HeaderValue>,
     /// What the driver's own session has seen, where the request is to carry it.
     pub(crate) session: Option<SessionHeaders>,
 }
@@ -201,14 +204,17 @@ fn session_and_precondition(
     headers: &mut HeaderList,
 ) -> Result<(), Error> {
     let options = terms.write;
+    let mut rid = terms.container_rid.as_ref();
     if let Some(token) = operation.session_token().or(options.session_token()) {
         let value = text_header(token.to_string(), "the session token")?;
         headers.insert(names::SESSION_TOKEN, value);
     } else if let Some(session) = &terms.session {
         headers.insert(names::SESSION_TOKEN, session.token.clone());
-        if let Some(rid) = &session.rid {
-            headers.insert(names::INTENDED_COLLECTION_RID, rid.clone());
-        }
+        // The token is of that container, whatever has been read of it since.
+        rid = session.rid.as_ref().or(rid);
+    }
+    if let Some(rid) = rid {
+        headers.insert(names::INTENDED_COLLECTION_RID, rid.clone());
     }
     let (name, etag) = match (operation.precondition(), options.if_match_etag()) {
         (Some(Precondition::IfMatch(etag)), _) => (IF_MATCH, etag),
@@ -308,6 +314,7 @@ mod tests {
             is_multi_write: false,
             is_hedging_suppressed: false,
             strategy: layers.request(call).read_consistency_strategy(),
+            container_rid: None,
             session: None,
         };
         let budgets = Budgets::new(&layers.availability(&unset));
@@ -414,6 +421,7 @@ mod tests {
             is_multi_write: false,
             is_hedging_suppressed: false,
             strategy: None,
+            container_rid: None,
             session: None,
         };
         headers(operation, &terms)
@@ -470,6 +478,7 @@ mod tests {
                 is_multi_write,
                 is_hedging_suppressed: false,
                 strategy: None,
+                container_rid: None,
                 session: None,
             };
             headers(operation, &terms).contains_key(names::ALLOW_TENTATIVE_WRITES)

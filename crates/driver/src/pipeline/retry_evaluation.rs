@@ -101,6 +101,10 @@ impl OperationRetryState {
         // The token names the container and the range, and either may be another by now.
         self.takes_session_anew =
             matches!(verdict.charged, Some(Budget::RangeRefresh | Budget::ContainerRefresh));
+        if verdict.charged == Some(Budget::ContainerRefresh) {
+            // Of the container that is gone: should the new one not have been read, nothing is known.
+            self.partition = None;
+        }
         // A write that one region after another has failed until none was left, and that some refused: which of them
         // accepts writes is changing. By the time that it has waited any may, and all of them are tried anew. Not
         // after the first: others may only become known by its response, which names the partition.

@@ -11,6 +11,7 @@ use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use arc_swap::ArcSwap;
+use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 use tokio::sync::watch;
 
@@ -119,6 +120,13 @@ impl ContainerCache {
     /// The container, if it has been read.
     pub(crate) fn known(&self, container: &str) -> Option<Arc<ContainerMetadata>> {
         self.containers.load().get(container)?.resolution.load().known.clone()
+    }
+
+    /// The RID of a container as requests carry it, if it has been read.
+    pub(crate) fn rid_header(&self, container: &str) -> Option<HeaderValue> {
+        let containers = self.containers.load();
+        let resolution = containers.get(container)?.resolution.load();
+        resolution.known.as_ref()?.partitions().first()?.container_rid_header.clone()
     }
 
     /// The container, read first if it is not known.

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 
 /// Names a partition of an account: range `0` exists in every container.
@@ -17,6 +18,8 @@ pub(crate) struct PartitionId {
 #[derive(Debug)]
 pub(crate) struct Partition {
     pub(crate) id: PartitionId,
+    /// The RID of its container, as requests carry it.
+    pub(crate) container_rid_header: Option<HeaderValue>,
     /// The ranges that it was split or merged from.
     pub(crate) parents: Vec<PartitionKeyRangeId>,
     pub(crate) activity: PartitionActivity,
@@ -29,9 +32,11 @@ impl Partition {
         range: PartitionKeyRangeId,
         parents: Vec<PartitionKeyRangeId>,
     ) -> Self {
+        // A RID is base64, and so a header.
+        let container_rid_header = HeaderValue::from_str(&container_rid).ok();
         let id = PartitionId { container_rid, range };
         let (activity, hedge_wins) = (PartitionActivity::default(), HedgeWins::default());
-        Self { id, parents, activity, hedge_wins }
+        Self { id, container_rid_header, parents, activity, hedge_wins }
     }
 
     /// The id of its range.

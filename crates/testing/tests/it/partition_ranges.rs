@@ -163,6 +163,28 @@ async fn a_container_that_is_recreated_begins_anew_and_nothing_waits_for_the_old
     assert_ne!(stack.driver.container(&orders()).await.unwrap().rid(), old);
 }
 
+/// Writes to a container that another process had recreated went into it with what was known of the old one, and
+/// nobody noticed.
+#[tokio::test(start_paused = true)]
+async fn a_write_to_a_container_that_was_recreated_elsewhere_is_tried_again() {
+    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let old = stack.driver.container(&orders()).await.unwrap().rid().to_owned();
+    let elsewhere = stack.account.driver();
+    let delete = CosmosOperation::new(OperationType::Delete, RequestPath::of(orders()));
+    elsewhere.execute_operation(&delete, &Default::default()).await.unwrap();
+    let again = r#"{"id":"orders","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
+    let store = ResourceLink::database("store").unwrap();
+    create(&elsewhere, store, ResourceType::DocumentCollection, again).await;
+    let response = stack.execute(&upsert("1")).await.unwrap();
+    let statuses: Vec<_> =
+        response.diagnostics().attempts().iter().filter_map(|it| it.status).collect();
+    assert_eq!(statuses[0], CosmosStatus::COLLECTION_RID_MISMATCH, "{}", response.diagnostics());
+    assert_eq!(statuses.len(), 2);
+    assert_ne!(stack.driver.container(&orders()).await.unwrap().rid(), old);
+    let second = stack.execute(&upsert("2")).await.unwrap();
+    assert_eq!(second.diagnostics().attempts().len(), 1);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_container_that_cannot_be_read_costs_its_operations_nothing_but_their_range() {
     let stack = Stack::preferring("UK South").await;

@@ -24,7 +24,9 @@ use sidereal_protocol::{
 };
 use sidereal_testing::in_process::{InProcessAccount, RecordingFactory};
 
-use crate::stack::{REGIONS, Stack, read, read_of, regions, unavailable, upsert, upsert_of};
+use crate::stack::{
+    REGIONS, Stack, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -184,6 +186,22 @@ async fn connections_start_from_the_local_address_of_the_settings() {
         _ = driver.execute_operation(&operation, &call) => panic!("nobody answers"),
     };
     assert_eq!(from.ip().to_string(), "127.0.0.2");
+}
+
+/// Only requests with a session token named the container that they were meant for.
+#[tokio::test(start_paused = true)]
+async fn requests_about_items_name_the_container_that_they_are_meant_for() {
+    let recorded = Recorded::new(CosmosClientOptions::default()).await;
+    let rid = recorded.driver.container(&orders()).await.unwrap().rid().to_owned();
+    let eventual = RequestOptions::default().with_consistency_level(ConsistencyLevel::Eventual);
+    for (operation, options) in [
+        (upsert("1"), OperationOptions::default()),
+        (read("1"), request_options(eventual)),
+        (read("1"), OperationOptions::default()),
+    ] {
+        let sent = recorded.sent(&operation, &options).await;
+        assert_eq!(text(&sent, "x-ms-cosmos-intended-collection-rid"), Some(rid.as_str()));
+    }
 }
 
 /// A source of tokens that notes what it is asked for, and has none.
