@@ -7,6 +7,8 @@
 //! [`AccountEndpoint`]: crate::AccountEndpoint
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -17,10 +19,12 @@ use tokio::sync::watch;
 
 use crate::clock::Timestamp;
 use crate::counters::{CounterKey, CounterRow, Counters, Totals};
+use crate::disguise::disguise;
 use crate::error::ServiceError;
 use crate::faults::{
     FaultEffect, FaultRegistry, FaultReport, FaultRule, InvalidFault, RequestAttributes,
 };
+use crate::grease::{Draw, Grease};
 use crate::options::AccountOptions;
 use crate::outcome::ConnectionOutcome;
 use crate::reply::Reply;
@@ -38,6 +42,10 @@ pub struct Account {
     state: AccountState,
     faults: FaultRegistry,
     counters: Counters,
+    /// The latitudes that answers use.
+    grease: Option<Arc<Grease>>,
+    /// Requests so far, where they are numbered for their draws.
+    requests: AtomicU64,
     /// Wakes whoever waits for a commit.
     pub(crate) committed: watch::Sender<()>,
 }
@@ -90,6 +98,8 @@ impl Account {
 
     fn of_state(state: AccountState) -> Self {
         Self {
+            grease: state.options.grease.clone().map(Arc::new),
+            requests: AtomicU64::new(0),
             state,
             faults: FaultRegistry::default(),
             counters: Counters::default(),
@@ -155,7 +165,16 @@ impl Account {
         request: Request<Bytes>,
     ) -> Option<ClassifiedRequest> {
         let arrival = self.arrival(region)?;
-        Some(ClassifiedRequest::new(request, arrival, &self.state.catalog))
+        let mut request = ClassifiedRequest::new(request, arrival, &self.state.catalog);
+        request.draw = self.draw();
+        Some(request)
+    }
+
+    /// What is drawn for the next request.
+    fn draw(&self) -> Option<Draw> {
+        let grease = self.grease.as_ref()?;
+        // Relaxed: a number that is not to be given twice, nothing more.
+        Some(Draw::new(grease, self.requests.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Processes a request unless a fault rule wants otherwise.
@@ -216,6 +235,9 @@ impl Account {
         let mut response = reply.into_timed_response(&request.activity_id, took);
         if let Some(durability) = durability {
             response.extensions_mut().insert(durability);
+        }
+        if let Some(draw) = &request.draw {
+            disguise(draw, request.operation(), &mut response);
         }
         response
     }

@@ -28,6 +28,7 @@ use crate::certificate::{Certificate, CertificateError, CertificateNames, load_o
 use crate::clock::Clock;
 use crate::control::ControlError;
 use crate::endpoint::AccountEndpoint;
+use crate::grease::Grease;
 use crate::options::AccountOptions;
 use crate::outcome::ConnectionOutcome;
 use crate::region_listeners::{RegionError, RegionListeners, reachable};
@@ -283,6 +284,22 @@ impl EmulatorBuilder {
     #[must_use]
     pub fn entra_any(mut self, accepted: bool) -> Self {
         self.options.entra_any = accepted;
+        self
+    }
+
+    /// Answers within the service's contract and as inconveniently as it allows, drawn from a seed: pages that end
+    /// anywhere, headers that are missing, fields that are new. [`Grease`] chooses the latitudes.
+    ///
+    /// ```
+    /// use sidereal_emulator::{Emulator, Grease, Latitude};
+    ///
+    /// let every_latitude = Emulator::builder().grease(7);
+    /// let pages_alone = Emulator::builder().grease(Grease::new(7).only([Latitude::ShortPages]));
+    /// # drop((every_latitude, pages_alone));
+    /// ```
+    #[must_use]
+    pub fn grease(mut self, grease: impl Into<Grease>) -> Self {
+        self.options.grease = Some(grease.into());
         self
     }
 

@@ -16,11 +16,13 @@ mod charge;
 mod clock;
 mod control;
 mod counters;
+mod disguise;
 mod durability;
 mod emulator;
 mod endpoint;
 mod error;
 mod faults;
+mod grease;
 mod handlers;
 mod interruption;
 mod millis;
@@ -48,6 +50,7 @@ pub use endpoint::AccountEndpoint;
 pub use faults::{
     FaultCondition, FaultEffect, FaultReport, FaultRule, HeaderCondition, InvalidFault, Occurrence,
 };
+pub use grease::{Certainty, Grease, Latitude, UnknownLatitude};
 pub use operation::{Operation, UnknownOperation};
 pub use options::AccountOptions;
 pub use outcome::{ClientOrigin, ConnectionOutcome};

@@ -9,6 +9,7 @@ use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
 
 use crate::advertised_host::AdvertisedHost;
 use crate::clock::{Clock, SystemClock};
+use crate::grease::Grease;
 
 /// The key that the published emulator has; every SDK's documentation names it.
 const PUBLISHED_KEY: &str =
@@ -54,6 +55,8 @@ pub struct AccountOptions {
     /// Whether any Entra token from anywhere is accepted, for tests. Otherwise one has to come from this
     /// machine, with the base64url of the account key as its third segment.
     pub entra_any: bool,
+    /// The latitudes of the service's contract that answers use; none by default.
+    pub grease: Option<Grease>,
     /// Where the account gets its time from.
     pub clock: Arc<dyn Clock>,
 }
@@ -75,6 +78,7 @@ impl Default for AccountOptions {
             hedging_suppressed: false,
             thin_client: false,
             entra_any: false,
+            grease: None,
             clock: Arc::new(SystemClock),
         }
     }

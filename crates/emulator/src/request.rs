@@ -19,11 +19,15 @@ use sidereal_protocol::{
 
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
+use crate::grease::{Draw, Latitude};
 use crate::interruption::Interruption;
 use crate::operation::Operation;
 use crate::outcome::ClientOrigin;
 use crate::store::{Catalog, Container, Expiry, Partition, ReplicaView, WriteCondition};
 use crate::topology::Topology;
+
+/// The most items of a page that is cut short.
+const MOST_OF_SHORT_PAGE: u64 = 3;
 
 /// When and where a request arrived.
 #[derive(Clone, Debug)]
@@ -64,6 +68,8 @@ pub(crate) struct ClassifiedRequest {
     pub(crate) activity_id: HeaderValue,
     /// Ends the request's work early; none where it runs on the thread of whoever waits for it.
     pub(crate) interruption: Option<Interruption>,
+    /// Which latitudes its answer uses; none where the account answers as conveniently as it can.
+    pub(crate) draw: Option<Draw>,
 }
 
 impl ClassifiedRequest {
@@ -95,6 +101,7 @@ impl ClassifiedRequest {
             container,
             activity_id,
             interruption: None,
+            draw: None,
         }
     }
 
@@ -275,6 +282,23 @@ impl ClassifiedRequest {
             Some(MaxItemCount::AtMost(count)) => Ok(Some(count.get() as usize)),
             Some(MaxItemCount::Unlimited) | None => Ok(None),
         }
+    }
+
+    /// Whether the answer uses a latitude of the service's contract.
+    pub(crate) fn takes(&self, latitude: Latitude) -> bool {
+        self.draw.as_ref().is_some_and(|draw| draw.takes(latitude))
+    }
+
+    /// The most items of a page: as the client wants it, or fewer.
+    pub(crate) fn page_items(&self) -> Result<Option<usize>> {
+        let asked = self.max_item_count()?;
+        Ok(match &self.draw {
+            Some(draw) if draw.takes(Latitude::ShortPages) => {
+                let drawn = 1 + draw.below(Latitude::ShortPages, 0, MOST_OF_SHORT_PAGE) as usize;
+                Some(asked.map_or(drawn, |asked| asked.min(drawn)))
+            }
+            _ => asked,
+        })
     }
 
     /// The scheme and authority the client used: what advertised URLs begin with by default.

@@ -2,10 +2,11 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
+use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
-use sidereal_emulator::AdvertisedHost;
+use sidereal_emulator::{AdvertisedHost, Certainty, Grease, Latitude, UnknownLatitude};
 use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
 
 use crate::arguments::{duration, secret};
@@ -110,6 +111,17 @@ pub(crate) struct EmulatorArguments {
     #[arg(long)]
     pub(crate) enforce_throughput: bool,
 
+    /// Answer as inconveniently as the service's contract allows, drawn from this seed.
+    ///
+    /// Pages end anywhere, headers are missing, fields are new: to find out whether a client is right. The same seed
+    /// and the same requests give the same answers.
+    #[arg(long, value_name = "SEED")]
+    pub(crate) grease: Option<u64>,
+
+    /// Only these latitudes of the contract, by name; "certain" stands for those that the service is known to use.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "grease")]
+    pub(crate) grease_only: Vec<LatitudeChoice>,
+
     /// Directory that keeps the account from one run to the next [default: it lives in memory].
     ///
     /// A write is answered once it is on disk. Regions are those that the account began with.
@@ -129,4 +141,43 @@ pub(crate) struct EmulatorArguments {
     /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+impl EmulatorArguments {
+    /// The latitudes that answers use, if any.
+    pub(super) fn grease(&self) -> Option<Grease> {
+        let grease = Grease::new(self.grease?);
+        if self.grease_only.is_empty() {
+            return Some(grease);
+        }
+        let chosen = Latitude::ALL.iter().copied();
+        Some(grease.only(chosen.filter(|it| self.grease_only.iter().any(|one| one.names(*it)))))
+    }
+}
+
+/// One of the names of `--grease-only`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum LatitudeChoice {
+    Certain,
+    One(Latitude),
+}
+
+impl LatitudeChoice {
+    fn names(self, latitude: Latitude) -> bool {
+        match self {
+            Self::Certain => latitude.certainty() == Certainty::Certain,
+            Self::One(one) => one == latitude,
+        }
+    }
+}
+
+impl FromStr for LatitudeChoice {
+    type Err = UnknownLatitude;
+
+    fn from_str(text: &str) -> Result<Self, UnknownLatitude> {
+        match text {
+            "certain" => Ok(Self::Certain),
+            name => name.parse().map(Self::One),
+        }
+    }
 }

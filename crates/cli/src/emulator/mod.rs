@@ -97,6 +97,9 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, Failure> {
     if let Some(host) = &arguments.advertise {
         builder = builder.advertise(host.clone());
     }
+    if let Some(grease) = arguments.grease() {
+        builder = builder.grease(grease);
+    }
     let key = match (&arguments.key, &arguments.key_file) {
         (Some(key), _) => Some(key.clone()),
         (None, Some(path)) => Some(read_key(path)?),

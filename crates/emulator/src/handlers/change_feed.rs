@@ -16,6 +16,7 @@ use super::page::feed_of;
 use super::target::{Slice, Target};
 use crate::charge;
 use crate::error::{Result, ServiceError};
+use crate::grease::Latitude;
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
@@ -65,7 +66,10 @@ impl Page {
     fn read(request: &ClassifiedRequest, slice: &Slice, replica: &Replica) -> Result<Self> {
         let lsn = replica.lsn();
         let Start { after, since } = Start::of(request, lsn)?;
-        let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
+        if request.takes(Latitude::EmptyChanges) {
+            return Ok(Self { items: Vec::new(), cursor: after, charge: charge::MINIMUM });
+        }
+        let size = request.page_items()?.unwrap_or(DEFAULT_PAGE);
         let expiry = request.expiry();
         let wanted = |item: &&Arc<Item>| {
             slice.contains(item) && !expiry.is_over(item) && item.written_at >= since
@@ -90,7 +94,7 @@ impl Page {
     fn into_reply(self, request: &ClassifiedRequest, container: &Container) -> Result<Reply> {
         let etag = Etag::new(format!("\"{}\"", self.cursor))?;
         // 304 with an etag, as the protocol has it: nothing new, and where to ask from next.
-        if self.items.is_empty() {
+        if self.items.is_empty() && !request.takes(Latitude::EmptyChanges) {
             return Ok(Reply::empty(CosmosStatus::NOT_MODIFIED)
                 .with_etag(&etag)
                 .charged(self.charge));

@@ -23,7 +23,15 @@ pub(super) struct ContinuationToken {
     pub(super) pages: u64,
     /// Rows so far: `TRC`, total row count.
     pub(super) rows: u64,
+    /// Characters that mean nothing, at the end: see [`Latitude::LongContinuations`](crate::Latitude).
+    pub(super) padding: usize,
 }
+
+/// The most of them. A token of the service is at most 8 KB long by default.
+pub(super) const MAX_PADDING: usize = 7 * 1024;
+
+/// What they are; it ends the position, which is base64.
+const PADDING: char = '~';
 
 /// The field of a token that holds the position, behind those of the service.
 const POSITION: &str = "POS:";
@@ -45,13 +53,14 @@ struct TokenRange {
 impl ContinuationToken {
     /// The token of a request that named its range.
     pub(super) fn to_text(&self, container: Rid) -> String {
-        let Self { position, pages, rows } = self;
+        let Self { position, pages, rows, padding } = self;
         // Before the first item of a range the container stands for the last one read.
         let rid = position.ordinal.and_then(|ordinal| container.document(ordinal));
         let rid = rid.unwrap_or(container);
         let json = serde_json::to_vec(position).unwrap_or_default();
         let position = URL_SAFE_NO_PAD.encode(json);
-        format!("-RID:~{rid}#RT:{pages}#TRC:{rows}#{POSITION}{position}")
+        let padding: String = std::iter::repeat_n(PADDING, *padding).collect();
+        format!("-RID:~{rid}#RT:{pages}#TRC:{rows}#{POSITION}{position}{padding}")
     }
 
     /// The token of a request whose range the gateway found.
@@ -79,9 +88,11 @@ fn parse_text(token: &str) -> Option<ContinuationToken> {
     let _: Rid = fields.next()?.parse().ok()?;
     let pages = fields.next()?.strip_prefix("RT:")?.parse().ok()?;
     let rows = fields.next()?.strip_prefix("TRC:")?.parse().ok()?;
-    let json = URL_SAFE_NO_PAD.decode(fields.next()?.strip_prefix(POSITION)?).ok()?;
+    let last = fields.next()?.strip_prefix(POSITION)?;
+    let base64 = last.trim_end_matches(PADDING);
+    let json = URL_SAFE_NO_PAD.decode(base64).ok()?;
     let position = serde_json::from_slice(&json).ok()?;
-    Some(ContinuationToken { position, pages, rows })
+    Some(ContinuationToken { position, pages, rows, padding: last.len() - base64.len() })
 }
 
 /// Where a page ended.
@@ -178,7 +189,7 @@ mod tests {
             origin: Some(Box::new(Continuation::start_of("1"))),
             window: Some((0, Some(4))),
         };
-        ContinuationToken { position, pages: 1, rows: 5 }
+        ContinuationToken { position, pages: 1, rows: 5, padding: 0 }
     }
 
     fn container() -> Rid {
@@ -194,6 +205,8 @@ mod tests {
         let list = token.to_list(container(), &EffectivePartitionKeyRange::FULL);
         assert!(list.ends_with(r#"","range":{"min":"","max":"FF"}}]"#), "{list}");
         assert_eq!(ContinuationToken::parse(&list).unwrap(), token);
+        let padded = ContinuationToken { padding: 5_000, ..token };
+        assert_eq!(ContinuationToken::parse(&padded.to_text(container())).unwrap(), padded);
     }
 
     #[test]

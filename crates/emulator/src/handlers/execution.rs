@@ -8,6 +8,7 @@ use sidereal_query::{
 use super::order_by::{Boundary, SortOrder};
 use super::parsed_query::{ParsedQuery, evaluation_context};
 use crate::error::Result;
+use crate::grease::Latitude;
 use crate::request::ClassifiedRequest;
 use crate::store::{Definition, Item};
 
@@ -34,6 +35,8 @@ pub(super) struct Execution {
     pub(super) resume: Option<Boundary>,
     /// What the filter says of paths, as far as the container indexes them.
     pub(super) condition: Option<IndexCondition>,
+    /// The result of a page may be that of the documents that the page has read: whoever asked merges.
+    pub(super) is_partial: bool,
     /// What of a document the program reads.
     members: DocumentMembers,
     /// What of a document the filter reads, where that is less and the filter can be asked first.
@@ -61,7 +64,10 @@ impl Execution {
         let condition = query.index_condition().and_then(|told| definition.index.narrow(told));
         let members = program.members();
         let filter_members = program.filter_members().filter(|filter| *filter != members);
-        Ok(Self { program, context, order, resume, condition, members, filter_members })
+        let is_partial = request.takes(Latitude::PartialResults)
+            && program.reads_documents()
+            && query.tree.has_partial_results();
+        Ok(Self { program, context, order, resume, condition, is_partial, members, filter_members })
     }
 
     /// What of an item's document the program reads; none if its filter leaves the item out.

@@ -20,7 +20,7 @@ pub(super) fn list(
         None => 0,
         Some(token) => token.parse().map_err(|_| ServiceError::invalid_continuation(token))?,
     };
-    let size = request.max_item_count()?.unwrap_or(DEFAULT_PAGE);
+    let size = request.page_items()?.unwrap_or(DEFAULT_PAGE);
     let total = entries.len();
     let page: Vec<Value> = entries.into_iter().skip(skip).take(size).collect();
     let next = skip.saturating_add(page.len());

@@ -22,6 +22,13 @@ pub(super) struct Page {
     max_rows: usize,
 }
 
+/// How far a page was filled at some moment.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Filled {
+    bytes: usize,
+    rows: usize,
+}
+
 impl Page {
     pub(super) fn new(max_rows: Option<usize>) -> Self {
         Self { text: Vec::new(), rows: 0, max_rows: max_rows.unwrap_or(DEFAULT_ROWS) }
@@ -59,6 +66,17 @@ impl Page {
         }
         self.rows += 1;
         true
+    }
+
+    /// How far it is filled, for [`back_to`](Self::back_to).
+    pub(super) fn filled(&self) -> Filled {
+        Filled { bytes: self.text.len(), rows: self.rows }
+    }
+
+    /// Takes back the rows that were added since.
+    pub(super) fn back_to(&mut self, filled: Filled) {
+        self.text.truncate(filled.bytes);
+        self.rows = filled.rows;
     }
 
     pub(super) fn is_full(&self) -> bool {

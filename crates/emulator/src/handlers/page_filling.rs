@@ -7,15 +7,16 @@ use sidereal_protocol::CosmosStatus;
 use sidereal_query::{EvalError, Flow, Row, Run, Shape, Taken};
 
 use super::access::{self, Chosen};
-use super::continuation::{Continuation, ContinuationToken};
+use super::continuation::{Continuation, ContinuationToken, MAX_PADDING};
 use super::execution::Execution;
 use super::order_by::Boundary;
 use super::page::Page;
 use super::scan::Scan;
 use super::target::Slice;
 use crate::error::{Result, ServiceError};
+use crate::grease::Latitude;
 use crate::request::ClassifiedRequest;
-use crate::store::{Item, Position};
+use crate::store::Item;
 
 /// A page being filled, and what it took.
 pub(super) struct PageFilling<'a> {
@@ -28,16 +29,28 @@ pub(super) struct PageFilling<'a> {
     /// Steps that were evaluated, of all slices together.
     pub(super) steps: u64,
     exhausted: bool,
+    /// The most documents that are evaluated.
+    max_evaluated: usize,
 }
+
+/// The most documents of a page that ends before it is full.
+const MOST_OF_SHORT_PAGE: u64 = 4;
 
 impl<'a> PageFilling<'a> {
     pub(super) fn new(request: &'a ClassifiedRequest, page: Page) -> Self {
-        Self { request, page, evaluated: 0, lookups: 0, steps: 0, exhausted: false }
+        let max_evaluated = match &request.draw {
+            Some(draw) if draw.takes(Latitude::EmptyPages) => 0,
+            Some(draw) if draw.takes(Latitude::ShortPages) => {
+                1 + draw.below(Latitude::ShortPages, 1, MOST_OF_SHORT_PAGE) as usize
+            }
+            _ => usize::MAX,
+        };
+        Self { request, page, evaluated: 0, lookups: 0, steps: 0, exhausted: false, max_evaluated }
     }
 
     /// Whether the page takes no more: it is full, or its budget is spent.
     pub(super) fn is_over(&self) -> bool {
-        self.page.is_full() || self.exhausted
+        self.page.is_full() || self.exhausted || self.evaluated >= self.max_evaluated
     }
 
     /// The token of the page after this one, given the pages and rows before it.
@@ -48,7 +61,13 @@ impl<'a> PageFilling<'a> {
     ) -> ContinuationToken {
         // Saturating: a client may have put any number into its token.
         let rows = rows.saturating_add(self.page.len() as u64);
-        ContinuationToken { position, pages: pages.saturating_add(1), rows }
+        let padding = match &self.request.draw {
+            Some(draw) if draw.takes(Latitude::LongContinuations) => {
+                draw.below(Latitude::LongContinuations, 0, MAX_PADDING as u64) as usize
+            }
+            _ => 0,
+        };
+        ContinuationToken { position, pages: pages.saturating_add(1), rows, padding }
     }
 
     /// Fills the page from one slice; returns where to resume if the slice may have more.
@@ -58,10 +77,18 @@ impl<'a> PageFilling<'a> {
         from: &Continuation,
         query: Option<&Execution>,
     ) -> Result<Option<Continuation>> {
+        if self.is_over() {
+            return Ok(Some(from.clone()));
+        }
         match query {
             None => Ok(self.fill_items(slice, from)),
             Some(execution) if execution.streams() => self.fill_streaming(slice, from, execution),
-            Some(execution) => self.fill_buffered(slice, from, execution),
+            // Only a single document's rows are paged through by their numbers.
+            Some(execution) if execution.is_partial && from.returned > 0 => {
+                self.fill_buffered(slice, from, execution, 1)
+            }
+            Some(execution) if execution.is_partial => self.fill_partially(slice, from, execution),
+            Some(execution) => self.fill_buffered(slice, from, execution, usize::MAX),
         }
     }
 
@@ -73,7 +100,7 @@ impl<'a> PageFilling<'a> {
             }
             self.evaluated += 1;
             last = Continuation { ordinal: Some(item.ordinal), ..last };
-            if self.page.is_full() {
+            if self.is_over() {
                 return Some(last);
             }
         }
@@ -133,7 +160,7 @@ impl<'a> PageFilling<'a> {
                 Flow::Enough => return Ok(None),
                 // The next page reads this document again, from the row after the last one on.
                 Flow::Paused => return Ok(Some(ended(&item, run, run.position()))),
-                Flow::More if self.page.is_full() || run.is_exhausted() => {
+                Flow::More if self.is_over() || run.is_exhausted() => {
                     return Ok(Some(ended(&item, run, &[])));
                 }
                 Flow::More => {}
@@ -162,15 +189,38 @@ impl<'a> PageFilling<'a> {
         Scan::sorted(self.request, slice, access, order, order.bound_at(boundary.as_ref()))
     }
 
-    /// All rows are computed for every page, and those already returned are skipped by number: offset
-    /// pagination, the only kind that aggregates and DISTINCT allow. Reading stops as soon as a row does not fit.
-    fn fill_buffered(
+    /// The result of the next documents alone, as many as the page reads and as its rows have room for.
+    fn fill_partially(
         &mut self,
         slice: &Slice,
         from: &Continuation,
         execution: &Execution,
     ) -> Result<Option<Continuation>> {
-        let start = Position::Start;
+        let mut most = self.max_evaluated.saturating_sub(self.evaluated);
+        let (filled, evaluated) = (self.page.filled(), self.evaluated);
+        loop {
+            let next = self.fill_buffered(slice, from, execution, most)?;
+            let is_cut = next.as_ref().is_some_and(|next| next.returned > 0);
+            if !is_cut || most == 1 || self.evaluated == evaluated {
+                return Ok(next);
+            }
+            most = ((self.evaluated - evaluated) / 2).max(1);
+            self.page.back_to(filled);
+            self.evaluated = evaluated;
+        }
+    }
+
+    /// All rows of `most` documents are computed for every page, and those already returned are skipped by number:
+    /// offset pagination, the only kind that aggregates and DISTINCT allow. Reading stops as soon as a row does not
+    /// fit.
+    fn fill_buffered(
+        &mut self,
+        slice: &Slice,
+        from: &Continuation,
+        execution: &Execution,
+        most: usize,
+    ) -> Result<Option<Continuation>> {
+        let start = from.position();
         let Chosen { access, lookups } = access::choose(self.request, slice, execution, start);
         let mut run = execution.program.start(&execution.context);
         let mut rows = 0;
@@ -185,7 +235,12 @@ impl<'a> PageFilling<'a> {
         let mut flow = Flow::More;
         // The work is charged once, with the first page.
         let charged = usize::from(from.returned == 0);
-        for item in Scan::by(self.request, slice, access, Position::Start) {
+        let (mut read, mut last) = (0, None);
+        for item in Scan::by(self.request, slice, access, start) {
+            if read == most {
+                break;
+            }
+            (read, last) = (read + 1, Some(item.ordinal));
             self.evaluated += charged;
             let document = execution.document(&item, &mut run).map_err(evaluation_refused)?;
             let Some(document) = document else { continue };
@@ -199,7 +254,12 @@ impl<'a> PageFilling<'a> {
             flow = run.finish_into(&mut take).map_err(evaluation_refused)?;
         }
         self.steps += charged as u64 * run.steps();
-        Ok((flow == Flow::Paused).then(|| Continuation { returned: rows, ..from.clone() }))
+        if flow == Flow::Paused {
+            return Ok(Some(Continuation { returned: rows, ..from.clone() }));
+        }
+        let after_last =
+            |ordinal| Continuation { ordinal: Some(ordinal), returned: 0, ..from.clone() };
+        Ok(last.filter(|_| read == most).map(after_last))
     }
 }
 

@@ -19,6 +19,7 @@ use super::query_routing;
 use super::target::{Slice, Target};
 use crate::charge::{self, QueryWork};
 use crate::error::{Result, ServiceError};
+use crate::grease::Latitude;
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
@@ -79,7 +80,7 @@ fn serve(
     let foreign = || ServiceError::invalid_continuation(sent.unwrap_or_default());
     let begin = begin.ok_or_else(foreign)?;
     let started = Instant::now();
-    let mut filling = PageFilling::new(request, Page::new(request.max_item_count()?));
+    let mut filling = PageFilling::new(request, Page::new(request.page_items()?));
     let mut from = resume.for_partition(&slices[begin].partition);
     let (mut next, mut last) = (None, (first, None));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
@@ -104,8 +105,12 @@ fn serve(
         PartitionHeaders { request, container, partition: &slice.partition, progress };
     let served = token.map_or((0, 0), |token| (token.pages, token.rows));
     let next = next.map(|position| filling.token(served, position));
+    let has_read = filling.evaluated > 0;
     let reply = into_reply(filling, started, container)?;
-    let reply = partition_headers.add_to(reply).charged(units);
+    let mut reply = partition_headers.add_to(reply).charged(units);
+    if !has_read && request.takes(Latitude::EmptySessions) {
+        reply.headers.remove(headers::SESSION_TOKEN);
+    }
     Ok(match next {
         Some(next) => {
             reply.with(headers::CONTINUATION, next_page(request, container, slices, &next)?)

@@ -22,6 +22,7 @@ mod endpoint;
 mod expiry;
 mod faults;
 mod fuzz_replay;
+mod grease;
 mod indexes;
 mod items;
 mod model;

@@ -47,6 +47,30 @@ impl Query {
         streams && inner_query(self).is_none_or(Self::is_servable_across_partitions)
     }
 
+    /// Whether rows are combined from several documents: aggregates, groups and distinct rows, here or in `FROM (…)`.
+    ///
+    /// A page of such a query holds what its own documents give, also within one partition key, so whoever asks has to
+    /// merge pages. The pages of every other query are one after the other the result.
+    pub fn has_to_be_merged(&self) -> bool {
+        self.combines_rows() || inner_query(self).is_some_and(Self::has_to_be_merged)
+    }
+
+    fn combines_rows(&self) -> bool {
+        self.select.distinct || !self.group_by.is_empty() || has_aggregate(&self.select.projection)
+    }
+
+    /// Whether the rows of a page are combined from the documents that the page has read: aggregates, groups and
+    /// distinct rows, without a sort or a window over them.
+    ///
+    /// Pages of such a query are partial results, also within one partition key, and whoever asks merges them.
+    pub fn has_partial_results(&self) -> bool {
+        self.combines_rows()
+            && self.select.top.is_none()
+            && self.order_by.is_none()
+            && self.window.is_none()
+            && inner_query(self).is_none_or(Self::is_servable_across_partitions)
+    }
+
     /// The name that stands for the whole document.
     pub(crate) fn document_alias(&self) -> Option<&str> {
         match &self.from.as_ref()?.source {
