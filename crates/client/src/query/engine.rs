@@ -269,7 +269,7 @@ impl Prepared {
         let definition = container.partition_key_definition();
         let (window, key) = window_of(&query.scope, definition)?;
         let planned = match key {
-            Some(_) => parsed.within_key(),
+            Some(_) => parsed.plan_within_key(definition, driver, link, call).await?,
             None => parsed.plan(definition, driver, link, call).await?,
         };
         let coverage = Coverage::of(&planned.ranges, window.clone(), definition)?;

@@ -135,7 +135,7 @@ impl ParsedQuery {
     }
 
     /// The plan of a query that goes to one partition key as it is.
-    pub(super) fn within_key(&self) -> Planned {
+    fn within_key(&self) -> Planned {
         Planned {
             source: PlanSource::PartitionKey,
             info: QueryInfo::default(),
@@ -143,6 +143,26 @@ impl ParsedQuery {
             text: self.text.clone(),
             over_groups: None,
             response: None,
+        }
+    }
+
+    /// The plan within one partition key: pages are passed on as they come, unless they are partial results.
+    ///
+    /// A query that has to be merged and that neither this client nor the gateway plans is sent as it is. Its result is
+    /// right where the service answers it in one page.
+    pub(super) async fn plan_within_key(
+        &self,
+        definition: &PartitionKeyDefinition,
+        driver: &CosmosDriver,
+        container: &ResourceLink,
+        call: &Call,
+    ) -> Result<Planned> {
+        if !self.tree.has_to_be_merged() {
+            return Ok(self.within_key());
+        }
+        match self.plan(definition, driver, container, call).await {
+            Err(error) if error.kind() == ErrorKind::InvalidRequest => Ok(self.within_key()),
+            planned => planned,
         }
     }
 

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use serde_json::{Value, json};
 use sidereal::query::Query;
+use sidereal_emulator::{AccountOptions, Grease};
 use sidereal_query::order::identity;
+use sidereal_testing::in_process::NetworkFaults;
 
 use super::Partitioned;
 
@@ -203,6 +205,15 @@ enum Manner {
     Whole,
     InPieces,
     Disturbed,
+    /// With every latitude of the service's, by a seed.
+    Greased(u64),
+}
+
+async fn greased(partitions: u32, seed: u64) -> Partitioned {
+    let grease = Some(Grease::new(seed));
+    let partitions = Some(partitions);
+    let options = AccountOptions { partitions, grease, ..AccountOptions::default() };
+    Partitioned::with(options, NetworkFaults::NONE).await
 }
 
 /// The rows of a query over many partitions.
@@ -213,8 +224,13 @@ struct Many {
 }
 
 impl Many {
-    async fn new(documents: &[Value], partitions: u32) -> Self {
-        let store = Partitioned::new(partitions).await;
+    async fn new(documents: &[Value], partitions: u32, manner: Manner) -> Self {
+        let store = match manner {
+            Manner::Greased(seed) => greased(partitions, seed).await,
+            Manner::Whole | Manner::InPieces | Manner::Disturbed => {
+                Partitioned::new(partitions).await
+            }
+        };
         store.insert(documents).await;
         Self { documents: documents.to_vec(), partitions, store }
     }
@@ -223,7 +239,7 @@ impl Many {
         let rows = rows(&self.store, text, page_size, manner).await;
         if let Manner::Disturbed = manner {
             // As many partitions for the next query as for this one.
-            *self = Self::new(&self.documents, self.partitions).await;
+            *self = Self::new(&self.documents, self.partitions, manner).await;
         }
         rows
     }
@@ -232,7 +248,7 @@ impl Many {
 async fn rows(store: &Partitioned, text: &str, page_size: u32, manner: Manner) -> Vec<Value> {
     let query = query(store, text).with_page_size(page_size);
     match manner {
-        Manner::Whole => all(&query).await,
+        Manner::Whole | Manner::Greased(_) => all(&query).await,
         Manner::InPieces => in_pieces(query).await,
         Manner::Disturbed => disturbed(store, &query).await,
     }
@@ -241,7 +257,7 @@ async fn rows(store: &Partitioned, text: &str, page_size: u32, manner: Manner) -
 async fn check(documents: Vec<Value>, page_size: u32, partitions: u32, manner: Manner) {
     let one = Partitioned::new(1).await;
     one.insert(&documents).await;
-    let mut many = Many::new(&documents, partitions).await;
+    let mut many = Many::new(&documents, partitions, manner).await;
     for text in ORDERED {
         let expected = all(&query(&one, text)).await;
         let found = many.rows(text, page_size, manner).await;
@@ -303,4 +319,52 @@ fn a_query_that_is_stopped_and_resumed_after_every_page_gives_the_same_rows() {
 #[test]
 fn a_query_gives_the_same_rows_while_partitions_are_split_and_merged() {
     property(Manner::Disturbed);
+}
+
+/// The first seed; `SIDEREAL_TEST_GREASE` names another.
+fn seed() -> u64 {
+    std::env::var("SIDEREAL_TEST_GREASE").map_or(1, |seed| seed.parse().unwrap())
+}
+
+/// Every shape, whatever the pages that the service makes of it.
+#[test]
+fn a_query_gives_the_same_rows_whatever_the_latitude_of_the_service() {
+    for partitions in [1, 7] {
+        property_over(partitions, Manner::Greased(seed()));
+    }
+}
+
+/// Aggregates, groups and distinct rows within one partition key were those of the first page.
+#[test]
+fn a_query_of_one_partition_key_is_merged_from_its_pages() {
+    let config =
+        ProptestConfig { cases: 1, failure_persistence: None, ..ProptestConfig::default() };
+    let result = TestRunner::new(config).run(&documents(), |documents| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .start_paused(true)
+            .build()
+            .unwrap();
+        runtime.block_on(check_within_key(documents));
+        Ok(())
+    });
+    result.unwrap();
+}
+
+async fn check_within_key(mut documents: Vec<Value>) {
+    for document in &mut documents {
+        document["pk"] = json!("p1");
+    }
+    let (plain, greased) = (Partitioned::new(1).await, greased(3, seed()).await);
+    for store in [&plain, &greased] {
+        store.insert(&documents).await;
+    }
+    for text in ORDERED.iter().chain(UNORDERED) {
+        let expected = all(&query(&plain, text)).await;
+        let found = all(&query(&greased, text).with_partition_key("p1")).await;
+        match ORDERED.contains(text) {
+            true => assert_eq!(json!(found), json!(expected), "{text}"),
+            false => assert_eq!(bag(&found), bag(&expected), "{text}: {found:?}"),
+        }
+    }
 }

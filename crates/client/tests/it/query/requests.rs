@@ -53,17 +53,18 @@ fn numbers(rows: Vec<Value>) -> Vec<u64> {
 #[tokio::test(start_paused = true)]
 async fn a_query_of_a_partition_key_is_one_request_whatever_its_shape() {
     let mut recorded = Recorded::new().await;
-    for text in [
-        "SELECT VALUE c.n FROM c",
-        "SELECT VALUE SUM(c.n) + 0 FROM c",
-        "SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n",
+    for (text, source) in [
+        ("SELECT VALUE c.n FROM c", PlanSource::PartitionKey),
+        ("SELECT TOP 3 VALUE c.n FROM c ORDER BY c.n", PlanSource::PartitionKey),
+        ("SELECT VALUE SUM(c.n) + 0 FROM c", PlanSource::Client),
+        ("SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n", PlanSource::Client),
     ] {
         let query = recorded.store.items.query(text).with_partition_key("p7");
         assert_eq!(collect(&query).await.unwrap(), [json!(7)], "{text}");
         let keys = recorded.sent("x-ms-documentdb-partitionkey");
         assert_eq!(keys, [Some(r#"["p7"]"#.to_owned())], "{text}");
         let plan = query.explain().await.unwrap();
-        assert_eq!((plan.source(), plan.partition_ranges()), (PlanSource::PartitionKey, 1));
+        assert_eq!((plan.source(), plan.partition_ranges()), (source, 1));
     }
 }
 
