@@ -16,7 +16,7 @@ use sidereal_protocol::{
 
 use crate::item_body::{encode, encode_item};
 use crate::response::decode;
-use crate::{Error, ErrorKind, Patch, Response, Result};
+use crate::{Error, Patch, Response, Result};
 
 /// Operations on the items of one partition key that are applied together, all or none. At most a hundred, of
 /// two megabytes together.
@@ -187,16 +187,17 @@ pub struct BatchResponse {
 impl BatchResponse {
     /// Reads the response to a batch.
     pub(crate) fn of(response: CosmosResponse, operations: &[BatchOperation]) -> Result<Self> {
-        let results: Vec<BatchResult> = decode(response.body())?;
+        let is_write = operations.iter().any(|it| it.operation_type != BatchOperationType::Read);
+        let unreadable =
+            |message: String| Error::unreadable(message, is_write, response.diagnostics());
+        let results: Vec<BatchResult> =
+            decode(response.body()).map_err(|error| unreadable(error.to_string()))?;
         if results.len() != operations.len() {
-            return Err(Error::new(
-                ErrorKind::InvalidResponse,
-                format!(
-                    "the service answered a batch of {} operations with {} results",
-                    operations.len(),
-                    results.len()
-                ),
-            ));
+            return Err(unreadable(format!(
+                "the service answered a batch of {} operations with {} results",
+                operations.len(),
+                results.len()
+            )));
         }
         // Those that were not carried out because of another are told apart by their code, 424.
         let failed = |result: &BatchResult| {
@@ -371,6 +372,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::ErrorKind;
 
     fn orders() -> ResourceLink {
         ResourceLink::container("store", "orders").unwrap()

@@ -110,6 +110,20 @@ impl Error {
         Self(Arc::new(Inner { kind, message, batch: None, operation, cause }))
     }
 
+    /// A success whose content cannot be read. A write may have been applied all the same.
+    pub(crate) fn unreadable(
+        message: String,
+        is_write: bool,
+        diagnostics: &DiagnosticsContext,
+    ) -> Self {
+        let failure = OperationFailure {
+            status: None,
+            may_have_been_applied: is_write,
+            diagnostics: Some(Arc::new(diagnostics.clone())),
+        };
+        Self::of_operation(ErrorKind::InvalidResponse, message, failure, None)
+    }
+
     fn driver(&self) -> Option<&sidereal_driver::Error> {
         match &self.0.cause {
             Some(Cause::Driver(error)) => Some(error),

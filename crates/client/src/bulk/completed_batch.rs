@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use serde_json::value::RawValue;
 use sidereal_driver::CosmosResponse;
 use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_protocol::{BatchResult, PartitionKeyRangeId};
@@ -39,7 +40,7 @@ impl Judged {
 
 pub(super) fn judge(
     batch: Vec<Pending>,
-    results: Result<Vec<BatchResult>>,
+    results: Result<Vec<Result<BatchResult>>>,
     diagnostics: Option<&DiagnosticsContext>,
 ) -> Vec<Judged> {
     let together = batch.len();
@@ -47,8 +48,11 @@ pub(super) fn judge(
     match results {
         Ok(results) => {
             let each = batch.into_iter().zip(results).map(|(pending, result)| {
-                let verdict = judge_result(&pending, &result, together, was_ambiguous);
-                Judged { pending, verdict, outcome: Ok(result), together }
+                let verdict = match &result {
+                    Ok(result) => judge_result(&pending, result, together, was_ambiguous),
+                    Err(error) => judge_request(&pending, error, together),
+                };
+                Judged { pending, verdict, outcome: result, together }
             });
             each.collect()
         }
@@ -62,19 +66,26 @@ pub(super) fn judge(
     }
 }
 
-/// The results of a batch, one for each operation.
-pub(super) fn results_of(response: &CosmosResponse, operations: usize) -> Result<Vec<BatchResult>> {
-    let results: Vec<BatchResult> = decode(response.body())?;
-    match results.len() == operations {
-        true => Ok(results),
-        false => Err(Error::new(
-            ErrorKind::InvalidResponse,
-            format!(
-                "the service answered a batch of {operations} operations with {} results",
-                results.len()
-            ),
-        )),
+/// The results of a batch, one for each operation. One that cannot be read leaves the others as they are.
+pub(super) fn results_of(
+    response: &CosmosResponse,
+    operations: usize,
+) -> Result<Vec<Result<BatchResult>>> {
+    // Operations that only read are told apart by the verdict.
+    let unreadable = |message: String| Error::unreadable(message, true, response.diagnostics());
+    let results: Vec<&RawValue> =
+        decode(response.body()).map_err(|error| unreadable(error.to_string()))?;
+    if results.len() != operations {
+        return Err(unreadable(format!(
+            "the service answered a batch of {operations} operations with {} results",
+            results.len()
+        )));
     }
+    let read = |result: &RawValue| {
+        serde_json::from_str(result.get())
+            .map_err(|error| unreadable(format!("the result cannot be read: {error}")))
+    };
+    Ok(results.into_iter().map(read).collect())
 }
 
 pub(super) fn refusal(result: &BatchResult) -> Error {

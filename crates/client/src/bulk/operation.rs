@@ -171,6 +171,8 @@ pub(super) struct Encoded {
     pub(super) is_repeatable: bool,
     /// It takes place only if something holds of its item.
     pub(super) is_conditional: bool,
+    /// It changes nothing.
+    pub(super) is_read: bool,
 }
 
 const BODY: &[u8] = br#","resourceBody":"#;
@@ -185,7 +187,8 @@ impl Encoded {
         let is_conditional = kind == BatchOperationType::Create || head.if_match.is_some();
         let mut head = crate::item_body::encode(head)?.to_vec();
         head.pop();
-        let encoded = Self { head, body, is_repeatable, is_conditional };
+        let is_read = kind == BatchOperationType::Read;
+        let encoded = Self { head, body, is_repeatable, is_conditional, is_read };
         match encoded.len() + BRACKETS <= MAX_BATCH_BYTES {
             true => Ok(encoded),
             false => Err(Error::invalid(format!(

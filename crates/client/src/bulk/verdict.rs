@@ -70,9 +70,10 @@ pub(super) fn judge_result(
 
 /// Judges an operation by the failure of the request that it was in.
 pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize) -> Verdict {
-    let maybe = error.may_have_been_applied() || operation.may_have_been_applied;
+    let is_ambiguous = error.may_have_been_applied() && !operation.encoded.is_read;
+    let maybe = is_ambiguous || operation.may_have_been_applied;
     let again = |why| bounded(operation, why, maybe);
-    let is_unclear = error.may_have_been_applied() && !operation.encoded.is_repeatable;
+    let is_unclear = is_ambiguous && !operation.encoded.is_repeatable;
     match (error.kind(), error.status()) {
         // Applied a second time it would do harm.
         _ if is_unclear => Verdict::Failed { may_have_been_applied: true },

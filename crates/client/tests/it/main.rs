@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
+mod batches;
 mod bulk;
 mod change_feed;
 mod conformance;

@@ -1,6 +1,9 @@
 //! Batches: several operations on one partition key, in one request.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -146,25 +149,28 @@ pub fn parse_batch(body: &[u8]) -> Result<Vec<BatchOperation>> {
 }
 
 /// The outcome of one operation of a batch.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+///
+/// Only the status is required, for a result that cannot be read hides whether its operation was applied. Names are
+/// read in any case (SDKs differ in `subStatusCode`), numbers also as fractions or text, and a field whose value means
+/// nothing counts as absent.
+#[derive(Clone, Debug, Default, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchResult {
     /// The HTTP code.
     pub status_code: u16,
     /// The sub-status, if any.
-    #[serde(rename = "substatusCode", default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub sub_status_code: Option<u32>,
     /// The charge, in request units.
-    #[serde(default)]
     pub request_charge: f64,
     /// The version of the item.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub e_tag: Option<Etag>,
     /// The item.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_body: Option<Box<RawValue>>,
     /// How long to wait before trying again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub retry_after_milliseconds: Option<u64>,
     /// Anything else the service put in.
     #[serde(flatten)]
@@ -176,6 +182,41 @@ impl BatchResult {
     pub fn status(&self) -> CosmosStatus {
         CosmosStatus::with_sub_status(self.status_code, self.sub_status_code.unwrap_or_default())
     }
+}
+
+impl<'de> Deserialize<'de> for BatchResult {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let fields = BTreeMap::<String, Box<RawValue>>::deserialize(deserializer)?;
+        let (mut result, mut status) = (Self::default(), None);
+        for (name, value) in fields {
+            match name.to_ascii_lowercase().as_str() {
+                "statuscode" => status = whole_number(&value),
+                "substatuscode" => result.sub_status_code = whole_number(&value),
+                "requestcharge" => result.request_charge = number(&value).unwrap_or_default(),
+                "etag" => result.e_tag = serde_json::from_str(value.get()).ok(),
+                "resourcebody" => result.resource_body = (value.get() != "null").then_some(value),
+                "retryaftermilliseconds" => result.retry_after_milliseconds = whole_number(&value),
+                _ => {
+                    let value = serde_json::from_str(value.get()).map_err(D::Error::custom)?;
+                    result.other.insert(name, value);
+                }
+            }
+        }
+        result.status_code = status.ok_or_else(|| D::Error::missing_field("statusCode"))?;
+        Ok(result)
+    }
+}
+
+/// A number, or a text that is one.
+fn number(value: &RawValue) -> Option<f64> {
+    let number: f64 = value.get().trim_matches('"').parse().ok()?;
+    number.is_finite().then_some(number)
+}
+
+/// The whole part of a number, if it has a value of this type.
+fn whole_number<T: TryFrom<u64>>(value: &RawValue) -> Option<T> {
+    let number = number(value).filter(|number| *number >= 0.0)?;
+    T::try_from(number as u64).ok()
 }
 
 /// A partition key as the JavaScript SDK writes it into a batch: as the text of its header.
@@ -254,9 +295,38 @@ mod tests {
             serde_json::from_str(r#"{"statusCode":412,"substatusCode":1110,"requestCharge":1.5}"#)
                 .unwrap();
         assert_eq!(result.status(), CosmosStatus::PATCH_CONDITION_NOT_MET);
+        let spelled = |name| format!(r#"{{"statusCode":412,"{name}":1110}}"#);
+        for name in ["subStatusCode", "substatusCode", "SubStatusCode", "substatuscode"] {
+            let result: BatchResult = serde_json::from_str(&spelled(name)).unwrap();
+            assert_eq!(result.status(), CosmosStatus::PATCH_CONDITION_NOT_MET, "{name}");
+        }
         let json =
             serde_json::to_string(&BatchResult { status_code: 424, ..BatchResult::default() })
                 .unwrap();
         assert_eq!(json, r#"{"statusCode":424,"requestCharge":0.0}"#);
+    }
+
+    #[test]
+    fn an_odd_field_of_a_result_does_not_hide_its_status() {
+        let odd = r#"{"statusCode":429.0,"subStatusCode":"3200","requestCharge":"1.5","eTag":"",
+            "retryAfterMilliseconds":12.7,"resourceBody":null,"new":{"a":1}}"#;
+        let result: BatchResult = serde_json::from_str(odd).unwrap();
+        assert_eq!(result.status(), CosmosStatus::with_sub_status(429, 3200));
+        assert_eq!((result.request_charge, result.retry_after_milliseconds), (1.5, Some(12)));
+        assert!(result.e_tag.is_none() && result.resource_body.is_none());
+        assert_eq!(result.other["new"], json!({"a": 1}));
+        for field in ["subStatusCode", "requestCharge", "eTag", "retryAfterMilliseconds"] {
+            for value in ["-1", "{}", "[]", "null", "true", "1e999", "\"\""] {
+                let text = format!(r#"{{"statusCode":200,"{field}":{value}}}"#);
+                let result: BatchResult = serde_json::from_str(&text).unwrap();
+                assert_eq!(result.status_code, 200, "{text}");
+            }
+        }
+        let item = r#"{"statusCode":201,"resourceBody":{"id": "1",  "v":1.0}}"#;
+        let result: BatchResult = serde_json::from_str(item).unwrap();
+        assert_eq!(result.resource_body.unwrap().get(), r#"{"id": "1",  "v":1.0}"#);
+        for unreadable in ["{}", r#"{"statusCode":"x"}"#, r#"{"statusCode":70000}"#, "1", "[]"] {
+            assert!(serde_json::from_str::<BatchResult>(unreadable).is_err(), "{unreadable}");
+        }
     }
 }

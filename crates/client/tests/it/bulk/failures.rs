@@ -148,8 +148,30 @@ async fn an_answer_that_is_none_fails_what_it_answers() {
         for result in report.results() {
             let error = result.outcome().unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidResponse, "{body}");
+            assert!(error.may_have_been_applied(), "{body}: the service answered 200");
         }
     }
+}
+
+/// One result of a hundred with an odd field failed the others too, as not applied.
+#[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_read_fails_its_own_operation_alone() {
+    let body = r#"[{"statusCode":201.0,"eTag":""},{"status":201},{"statusCode":200,"retryAfterMilliseconds":0.5}]"#;
+    let store = Partitioned::scripted(1, move |request| {
+        let is_batch = request.headers().contains_key("x-ms-cosmos-is-batch-request");
+        is_batch.then(|| answer(http::StatusCode::MULTI_STATUS, body, None))
+    })
+    .await;
+    let mut operations: Vec<_> = upserts(2).collect();
+    operations.push(BulkOperation::read_item("p0", "0"));
+    let report = store.items.bulk().execute(operations.clone()).await.unwrap();
+    let failed: Vec<_> = report.failures().map(|it| it.index()).collect();
+    assert_eq!(failed, [1]);
+    assert!(report.results()[1].outcome().unwrap_err().may_have_been_applied());
+    // A read that cannot be read was not a write.
+    operations.swap(1, 2);
+    let report = store.items.bulk().execute(operations).await.unwrap();
+    assert!(!report.results()[1].outcome().unwrap_err().may_have_been_applied());
 }
 
 /// Another client's batch after the container was created anew under the same name.

@@ -61,7 +61,7 @@ async fn a_split_that_is_told_operation_by_operation_is_waited_for() {
         let is_batch = header(request, "x-ms-cosmos-is-batch-request").is_some();
         (is_batch && Instant::now() < over).then(|| {
             let operations: Vec<Value> = serde_json::from_slice(request.body()).unwrap();
-            let splitting = json!({"statusCode": 410, "substatusCode": 1007});
+            let splitting = json!({"statusCode": 410, "subStatusCode": 1007});
             let results = Value::from(vec![splitting; operations.len()]);
             answer(StatusCode::MULTI_STATUS, &results.to_string(), None)
         })
