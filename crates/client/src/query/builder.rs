@@ -49,6 +49,7 @@ pub struct Query {
     pub(super) parallelism: usize,
     pub(super) limits: QueryLimits,
     pub(super) continuation: Option<ContinuationToken>,
+    pub(super) is_passed_through: bool,
 }
 
 impl Query {
@@ -63,6 +64,7 @@ impl Query {
             parallelism: DEFAULT_PARALLELISM,
             limits: QueryLimits::default(),
             continuation: None,
+            is_passed_through: false,
         }
     }
 
@@ -127,6 +129,15 @@ impl Query {
     /// Reads what a session has seen: the token of another client's write.
     pub fn with_session_token(mut self, token: SessionToken) -> Self {
         self.wishes.session_token = Some(token);
+        self
+    }
+
+    /// Sends the text as it is, without reading it: to the partition key, or to every partition range that is asked.
+    ///
+    /// Rows come as the service gives them, range by range, and nothing is merged: an aggregate, a `TOP` or an order is
+    /// that of each page or range. For texts that this client refuses and the service understands.
+    pub fn with_pass_through(mut self) -> Self {
+        self.is_passed_through = true;
         self
     }
 

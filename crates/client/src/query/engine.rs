@@ -49,6 +49,8 @@ struct Run {
     container: String,
     page_rows: usize,
     facts: PageFacts,
+    /// To explain what the service refuses.
+    parsed: ParsedQuery,
 }
 
 #[derive(Debug)]
@@ -70,7 +72,8 @@ impl Engine {
             Some(run) => run,
             run @ None => run.insert(start(&self.query).await?),
         };
-        run.next_page(self.at_once).await
+        let page = run.next_page(self.at_once).await;
+        page.map_err(|error| run.parsed.explain(error))
     }
 
     pub(super) async fn explain(&self) -> Result<QueryPlan> {
@@ -171,7 +174,8 @@ async fn start(query: &Query) -> Result<Run> {
         facts.add(RequestFacts::of(&response));
     }
     let page_rows = query.wishes.page_size.map_or(DEFAULT_PAGE_ROWS, |size| size as usize);
-    Ok(Run { combination, id, container: container.rid().to_owned(), page_rows, facts })
+    let container = container.rid().to_owned();
+    Ok(Run { combination, id, container, page_rows, facts, parsed })
 }
 
 /// Decides how what the ranges give becomes the result.
@@ -262,7 +266,10 @@ struct Prepared {
 impl Prepared {
     async fn new(query: &Query, call: &Call) -> Result<Self> {
         let parameters = parameters(query)?;
-        let parsed = ParsedQuery::new(&query.text, parameters)?;
+        let parsed = match query.is_passed_through {
+            true => ParsedQuery::passed_through(&query.text, parameters),
+            false => ParsedQuery::new(&query.text, parameters)?,
+        };
         let (link, driver) = (query.container.link()?, query.container.driver());
         let container = call.bounded("the container was being read", driver.container(link));
         let container = container.await??;

@@ -1,20 +1,23 @@
 //! How a query is divided: planned here, by the gateway where this planner declines.
 
 use std::fmt;
+use std::sync::Arc;
 
 use sidereal_driver::CosmosDriver;
 use sidereal_driver::CosmosResponse;
 use sidereal_protocol::{
-    PartitionKeyDefinition, PartitionedQueryExecutionInfo, QueryInfo, QueryParameter, QueryRange,
-    ResourceLink,
+    EffectivePartitionKeyRange, PartitionKeyDefinition, PartitionedQueryExecutionInfo, QueryInfo,
+    QueryParameter, QueryRange, ResourceLink,
 };
 use sidereal_query::plan::compose;
 use sidereal_query::tree::OrderBy;
 use sidereal_query::{
-    CompileError, Features, Parameters, PlanError, Program, QueryError, SyntaxError, parse,
+    CompileError, Features, Parameters, PlanError, Program, QueryError, SyntaxError,
+    SyntaxErrorKind, parse,
 };
 
 use super::request::plan_request;
+use crate::error::OperationFailure;
 use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
@@ -28,6 +31,8 @@ pub enum PlanSource {
     Client,
     /// The service's gateway, for what this client does not plan.
     Gateway,
+    /// The caller, by [`Query::with_pass_through`](super::Query::with_pass_through): it is sent as it is.
+    Caller,
 }
 
 /// How a query is divided over partition ranges: see [`Query::explain`](super::Query::explain).
@@ -71,6 +76,7 @@ impl fmt::Display for QueryPlan {
             PlanSource::PartitionKey => "sent as it is to one partition key",
             PlanSource::Client => "planned by the client",
             PlanSource::Gateway => "planned by the gateway",
+            PlanSource::Caller => "sent as it is",
         };
         let resumable = if self.is_resumable { "" } else { "not " };
         write!(formatter, "{by}, {} partition ranges, {resumable}resumable: ", self.ranges)?;
@@ -102,31 +108,69 @@ impl Planned {
     }
 }
 
-/// A query whose text was read.
+/// A query's text, as far as it was read.
 #[derive(Debug)]
 pub(super) struct ParsedQuery {
     text: String,
-    tree: sidereal_query::Query,
     parameters: Vec<QueryParameter>,
-    values: Parameters,
+    reading: Reading,
+}
+
+/// How far a text was read.
+#[derive(Debug)]
+enum Reading {
+    Understood {
+        tree: Box<sidereal_query::Query>,
+        values: Parameters,
+    },
+    /// It is not the SQL that this client knows, for this reason: the service may know more.
+    Unknown(Error),
+    /// The caller wants it to be sent as it is.
+    PassedThrough,
 }
 
 impl ParsedQuery {
-    /// Reads a query's text. What is wrong with it is known before anything is sent.
+    /// Reads a query's text. A name that means nothing is an error before anything is sent; a text that this client
+    /// does not know is left to the service.
     pub(super) fn new(text: &str, parameters: Vec<QueryParameter>) -> Result<Self> {
-        let tree = parse(text).map_err(|error| syntax_error(text, &error))?;
-        if let Some(OrderBy::Rank(_)) = tree.order_by {
-            return Err(Error::invalid(
-                "ORDER BY RANK, a hybrid search, is not supported by this client: ask by one score at a time, \
-                 such as ORDER BY VectorDistance(…)",
-            ));
-        }
-        let pairs = parameters.iter().map(|it| (it.name.clone(), it.value.clone()));
-        let values = pairs.collect();
-        let parsed = Self { text: text.to_owned(), tree, parameters, values };
-        match Program::new(&parsed.tree, &parsed.values).map_err(|it| declined(&it.into())) {
-            Err(Declined::Wrong(error)) => Err(error),
-            Ok(_) | Err(Declined::Unknown) => Ok(parsed),
+        let reading = match parse(text) {
+            Ok(tree) => {
+                let pairs = parameters.iter().map(|it| (it.name.clone(), it.value.clone()));
+                let values: Parameters = pairs.collect();
+                let compiled = Program::new(&tree, &values).map_err(|it| declined(&it.into()));
+                if let Err(Declined::Wrong(error)) = compiled {
+                    return Err(error);
+                }
+                Reading::Understood { tree: Box::new(tree), values }
+            }
+            Err(error) if error.kind == SyntaxErrorKind::TooLarge => {
+                return Err(syntax_error(text, &error));
+            }
+            Err(error) => Reading::Unknown(syntax_error(text, &error)),
+        };
+        Ok(Self { text: text.to_owned(), parameters, reading })
+    }
+
+    /// A query that is sent as it is, whatever its text.
+    pub(super) fn passed_through(text: &str, parameters: Vec<QueryParameter>) -> Self {
+        Self { text: text.to_owned(), parameters, reading: Reading::PassedThrough }
+    }
+
+    /// Says where the text is not the SQL that this client knows, if the service refused it too.
+    pub(super) fn explain(&self, error: Error) -> Error {
+        match &self.reading {
+            Reading::Unknown(why) if error.kind() == ErrorKind::InvalidRequest => {
+                let said = error.service_message();
+                let said = said.map(|said| format!("; the service says: {said}"));
+                let failure = OperationFailure {
+                    status: error.status(),
+                    may_have_been_applied: false,
+                    diagnostics: error.diagnostics().cloned().map(Arc::new),
+                };
+                let sentence = format!("{why}{}", said.unwrap_or_default());
+                Error::of_operation(ErrorKind::InvalidRequest, sentence, failure, Some(&error))
+            }
+            Reading::Unknown(_) | Reading::Understood { .. } | Reading::PassedThrough => error,
         }
     }
 
@@ -134,12 +178,12 @@ impl ParsedQuery {
         &self.parameters
     }
 
-    /// The plan of a query that goes to one partition key as it is.
-    fn within_key(&self) -> Planned {
+    /// The plan of a query that is sent as it is.
+    fn as_it_is(&self, source: PlanSource) -> Planned {
         Planned {
-            source: PlanSource::PartitionKey,
+            source,
             info: QueryInfo::default(),
-            ranges: Vec::new(),
+            ranges: vec![QueryRange::from(EffectivePartitionKeyRange::FULL)],
             text: self.text.clone(),
             over_groups: None,
             response: None,
@@ -157,12 +201,19 @@ impl ParsedQuery {
         container: &ResourceLink,
         call: &Call,
     ) -> Result<Planned> {
-        if !self.tree.has_to_be_merged() {
-            return Ok(self.within_key());
-        }
-        match self.plan(definition, driver, container, call).await {
-            Err(error) if error.kind() == ErrorKind::InvalidRequest => Ok(self.within_key()),
-            planned => planned,
+        match &self.reading {
+            Reading::Understood { tree, .. } if tree.has_to_be_merged() => {
+                match self.plan(definition, driver, container, call).await {
+                    Err(error) if error.kind() == ErrorKind::InvalidRequest => {
+                        Ok(self.as_it_is(PlanSource::PartitionKey))
+                    }
+                    planned => planned,
+                }
+            }
+            Reading::Understood { .. } | Reading::Unknown(_) => {
+                Ok(self.as_it_is(PlanSource::PartitionKey))
+            }
+            Reading::PassedThrough => Ok(self.as_it_is(PlanSource::Caller)),
         }
     }
 
@@ -174,25 +225,29 @@ impl ParsedQuery {
         container: &ResourceLink,
         call: &Call,
     ) -> Result<Planned> {
-        let plan = sidereal_query::plan(&self.tree, &self.values, definition, Features::ALL);
+        let (tree, values) = match &self.reading {
+            Reading::Understood { tree, values } => (tree, values),
+            Reading::Unknown(_) => {
+                let planned = self.ask_gateway(driver, container, call).await;
+                return planned.map_err(|error| self.explain(error));
+            }
+            Reading::PassedThrough => return Ok(self.as_it_is(PlanSource::Caller)),
+        };
+        if let Some(OrderBy::Rank(_)) = tree.order_by {
+            return Err(Error::invalid(
+                "ORDER BY RANK, a hybrid search, is not supported by this client across partitions: ask by one score \
+                 at a time, such as ORDER BY VectorDistance(…)",
+            ));
+        }
+        let plan = sidereal_query::plan(tree, values, definition, Features::ALL);
         match plan.map_err(|it| declined(&it)) {
             Ok(plan) => Planned::new(PlanSource::Client, &self.text, plan),
             Err(Declined::Wrong(error)) => Err(error),
-            Err(Declined::Unknown) => match self.plan_groups(definition) {
+            Err(Declined::Unknown) => match plan_groups(tree, values, definition) {
                 Some(plan) => plan,
                 None => self.ask_gateway(driver, container, call).await,
             },
         }
-    }
-
-    /// The plan of a query with expressions over aggregates.
-    fn plan_groups(&self, definition: &PartitionKeyDefinition) -> Option<Result<Planned>> {
-        let composed = compose(&self.tree)?;
-        let program = Program::new(&composed.result, &self.values).ok()?;
-        let plan = sidereal_query::plan(&composed.groups, &self.values, definition, Features::ALL);
-        let text = composed.groups.to_string();
-        let planned = Planned::new(PlanSource::Client, &text, plan.ok()?);
-        Some(planned.map(|planned| Planned { over_groups: Some(program), ..planned }))
     }
 
     async fn ask_gateway(
@@ -214,6 +269,20 @@ impl ParsedQuery {
         let planned = Planned::new(PlanSource::Gateway, &self.text, plan)?;
         Ok(Planned { response: Some(response), ..planned })
     }
+}
+
+/// The plan of a query with expressions over aggregates.
+fn plan_groups(
+    tree: &sidereal_query::Query,
+    values: &Parameters,
+    definition: &PartitionKeyDefinition,
+) -> Option<Result<Planned>> {
+    let composed = compose(tree)?;
+    let program = Program::new(&composed.result, values).ok()?;
+    let plan = sidereal_query::plan(&composed.groups, values, definition, Features::ALL);
+    let text = composed.groups.to_string();
+    let planned = Planned::new(PlanSource::Client, &text, plan.ok()?);
+    Some(planned.map(|planned| Planned { over_groups: Some(program), ..planned }))
 }
 
 /// Why there is no plan of this client's.
@@ -282,12 +351,17 @@ mod tests {
     }
 
     #[test]
-    fn a_syntax_error_is_shown_where_it_is() {
-        let error = refused("SELECT *\nFORM c WHERE c.é = 1").to_string();
+    fn a_text_that_the_service_refuses_too_is_shown_where_it_is_wrong() {
+        let refused = |text| {
+            let parsed = ParsedQuery::new(text, Vec::new()).unwrap();
+            parsed.explain(Error::invalid("refused")).to_string()
+        };
+        let error = refused("SELECT *\nFORM c WHERE c.é = 1");
         assert!(error.contains("line 2, column 1"), "{error}");
         assert!(error.contains("»FORM c"), "{error}");
-        refused("SELECT 'é");
-        refused("");
+        assert!(refused("SELECT 'é").contains("line 1"));
+        assert!(refused("").contains("line 1"));
+        assert_eq!(refused("SELECT 1"), "refused");
     }
 
     #[test]
@@ -296,8 +370,6 @@ mod tests {
         assert!(error.contains(".with_parameter(\"@x\""), "{error}");
         refused("SELECT x.id FROM c");
         refused("SELECT c.a, COUNT(1) FROM c GROUP BY c.b");
-        let error = refused("SELECT * FROM c ORDER BY RANK RRF(c.a, c.b)").to_string();
-        assert!(error.contains("hybrid"), "{error}");
     }
 
     #[test]
@@ -306,6 +378,8 @@ mod tests {
             "SELECT udf.tax(c.price) FROM c",
             "SELECT TOP 3 c.id FROM c ORDER BY VectorDistance(c.v, [1])",
             "SELECT VALUE NewFunction(c.x) FROM c",
+            "SELECT * FROM c ORDER BY RANK RRF(c.a, c.b)",
+            "SELECT * FROM c QUALIFY c.x = 1",
         ] {
             assert!(ParsedQuery::new(text, Vec::new()).is_ok(), "{text}");
         }

@@ -8,6 +8,7 @@ use sidereal::driver::transport::HttpClientFactory;
 use sidereal::prelude::*;
 use sidereal::query::PlanSource;
 use sidereal_emulator::{AccountOptions, Emulator};
+use sidereal_testing::in_process::scripting::{answer, header, page};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults, RecordingFactory};
 
 use super::{Partitioned, collect, numbered};
@@ -98,7 +99,6 @@ async fn a_wrong_query_is_refused_before_anything_is_sent() {
     let failing = serde_json::Map::<String, Value>::new();
     let unwritable = std::collections::BTreeMap::from([((1, 2), failing)]);
     for (query, expected) in [
-        (container.query("SELECT * FORM c"), "»FORM c"),
         (container.query("SELECT * FROM c WHERE c.x = @x"), ".with_parameter(\"@x\""),
         (container.query("SELECT c.a, COUNT(1) FROM c GROUP BY c.b"), "GROUP BY"),
         (container.query("SELECT @x").with_parameter("@x", unwritable), "@x cannot be written"),
@@ -249,5 +249,57 @@ async fn a_query_is_answered_over_sockets() {
     ] {
         let rows = collect(&items.query(text).with_page_size(4)).await.unwrap();
         assert_eq!(numbers(rows), (0..25).collect::<Vec<_>>(), "{text}");
+    }
+}
+
+/// A clause of tomorrow, in a text that the account of today does not know either.
+const TOMORROW: &str = "SELECT VALUE c.n FROM c QUALIFY c.n = 7";
+
+/// An account that knows the clause: the script stands for the service's next version.
+async fn account_of_tomorrow() -> Partitioned {
+    let plan = r#"{"partitionedQueryExecutionInfoVersion":2,"queryInfo":{"distinctType":"None","orderBy":[],"aggregates":[],
+        "rewrittenQuery":"SELECT VALUE c.n FROM c","hasSelectValue":true},
+        "queryRanges":[{"min":"","max":"FF","isMinInclusive":true,"isMaxInclusive":false}]}"#;
+    Partitioned::scripted(2, move |request| {
+        let body = String::from_utf8_lossy(request.body()).into_owned();
+        match header(request, IS_PLAN) {
+            Some(_) => Some(answer(http::StatusCode::OK, plan, None)),
+            None => body.contains("QUALIFY").then(|| page(&[7], None)),
+        }
+    })
+    .await
+}
+
+/// A new clause of the service needed a new version of this client.
+#[tokio::test(start_paused = true)]
+async fn a_text_that_this_client_does_not_know_is_left_to_the_service() {
+    let store = account_of_tomorrow().await;
+    store.insert(&numbered(3)).await;
+    let query = store.items.query(TOMORROW);
+    assert_eq!(query.explain().await.unwrap().source(), PlanSource::Gateway);
+    assert_eq!(numbers(collect(&query).await.unwrap()), [0, 1, 2], "by the gateway's plan");
+    let within_key = query.with_partition_key("p1");
+    assert_eq!(collect(&within_key).await.unwrap(), [json!(7)]);
+    assert_eq!(within_key.explain().await.unwrap().source(), PlanSource::PartitionKey);
+    // What this client refuses is sent all the same where the caller wants it: to both ranges.
+    let refused = store.items.query("SELECT VALUE x.n FROM c QUALIFY 1").with_pass_through();
+    assert_eq!(numbers(collect(&refused).await.unwrap()), [7, 7]);
+    let known = store.items.query("SELECT VALUE COUNT(1) FROM c").with_pass_through();
+    let counts = numbers(collect(&known).await.unwrap());
+    assert_eq!((counts.len(), counts.iter().sum::<u64>()), (2, 3), "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_text_that_nothing_knows_is_refused_with_the_place() {
+    let store = Partitioned::new(2).await;
+    let query = store.items.query("SELECT * FORM c");
+    for query in [query.clone(), query.with_partition_key("p1")] {
+        let error = collect(&query).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.status().unwrap().code()),
+            (ErrorKind::InvalidRequest, 400)
+        );
+        assert!(error.to_string().contains("»FORM c"), "{error}");
+        assert!(error.to_string().contains("the service says"), "{error}");
     }
 }
