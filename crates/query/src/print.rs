@@ -170,8 +170,15 @@ impl Display for Literal {
             Self::Undefined => f.write_str("undefined"),
             Self::Null => f.write_str("null"),
             Self::Bool(value) => value.fmt(f),
-            Self::Number(number) => number.fmt(f),
-            Self::String(text) => quoted(f, text),
+            // As the caller wrote it: servers differ in the quotes and escapes that they understand.
+            Self::Number(number) => match number.text() {
+                Some(text) => f.write_str(text),
+                None => number.fmt(f),
+            },
+            Self::String(string) => match string.text() {
+                Some(text) => f.write_str(text),
+                None => quoted(f, string),
+            },
         }
     }
 }

@@ -4,6 +4,8 @@
 //! tree again. Chains of `AND` and of `OR` are flat lists, for generated filters with
 //! thousands of terms are common and must not nest.
 
+use std::ops::Deref;
+
 use serde_json::Number;
 
 /// A query, or a sub-query.
@@ -236,10 +238,55 @@ pub enum Literal {
     Null,
     /// `true`, `false`
     Bool(bool),
-    /// Digits as written, never negative.
-    Number(Number),
+    /// A number, never negative.
+    Number(Spelled<Number>),
     /// Text.
-    String(String),
+    String(Spelled<String>),
+}
+
+/// The value of a literal with the text that it was written as, which is what it is printed as. Two are equal if their
+/// values are.
+#[derive(Clone, Debug)]
+pub struct Spelled<T> {
+    value: T,
+    text: Option<Box<str>>,
+}
+
+impl<T> Spelled<T> {
+    /// A value that was written as `text`, quotes included.
+    pub(crate) fn new(value: T, text: &str) -> Self {
+        Self { value, text: Some(text.into()) }
+    }
+
+    /// The text that it was written as; none of a value that was not read from a query.
+    pub(crate) fn text(&self) -> Option<&str> {
+        self.text.as_deref()
+    }
+
+    /// The value.
+    pub fn into_value(self) -> T {
+        self.value
+    }
+}
+
+impl<T> std::convert::From<T> for Spelled<T> {
+    fn from(value: T) -> Self {
+        Self { value, text: None }
+    }
+}
+
+impl<T> Deref for Spelled<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: PartialEq> PartialEq for Spelled<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.value == other.value
+    }
 }
 
 /// An operator before its operand.

@@ -222,8 +222,8 @@ fn constant(literal: &Literal) -> Code {
         Literal::Undefined => return Code::Undefined,
         Literal::Null => Value::Null,
         Literal::Bool(value) => Value::Bool(*value),
-        Literal::Number(number) => Value::Number(number.clone()),
-        Literal::String(text) => Value::String(text.clone()),
+        Literal::Number(number) => Value::Number((**number).clone()),
+        Literal::String(text) => Value::String(text.to_string()),
     })
 }
 

@@ -6,7 +6,7 @@
 use super::{Parsed, Parser};
 use crate::lexer::{Keyword, Kind, Symbol, number_value, string_value};
 use crate::limits::MAX_DEPTH;
-use crate::tree::{BinaryOp, Expr, Literal, Precedence, UnaryOp};
+use crate::tree::{BinaryOp, Expr, Literal, Precedence, Spelled, UnaryOp};
 
 /// An expression and how many levels it has.
 struct Grown {
@@ -165,7 +165,7 @@ impl Parser<'_> {
                 self.expect(Symbol::CloseBracket)?;
                 base = match index.expression {
                     Expr::Literal(Literal::String(name)) => {
-                        self.grow(height, Expr::Property(object, name))?
+                        self.grow(height, Expr::Property(object, name.into_value()))?
                     }
                     expression => {
                         let height = height.max(index.height);
@@ -191,8 +191,14 @@ impl Parser<'_> {
         }
         let expression = match token.kind {
             Kind::Parameter => Expr::Parameter(self.text[token.start..token.end].to_owned()),
-            Kind::Number => Expr::Literal(Literal::Number(number_value(self.text, token)?)),
-            Kind::String => Expr::Literal(Literal::String(string_value(self.text, token)?)),
+            Kind::Number => Expr::Literal(Literal::Number(Spelled::new(
+                number_value(self.text, token)?,
+                &self.text[token.start..token.end],
+            ))),
+            Kind::String => Expr::Literal(Literal::String(Spelled::new(
+                string_value(self.text, token)?,
+                &self.text[token.start..token.end],
+            ))),
             _ => Expr::ResumeFilter,
         };
         Ok(Grown::leaf(expression))

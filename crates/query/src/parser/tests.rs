@@ -224,7 +224,8 @@ fn numbers_are_doubles_decimal_or_hexadecimal() {
         else {
             panic!("{text}");
         };
-        assert_eq!(json!(number), expected);
+        assert_eq!(json!(**number), expected);
+        assert!(query.to_string().ends_with(text), "{query}");
     }
     assert_eq!(BinaryOp::Add.symbol(), "+");
 }

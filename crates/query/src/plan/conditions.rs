@@ -147,8 +147,8 @@ impl Reader<'_> {
         Some(match expression {
             Expr::Literal(Literal::Null) => Value::Null,
             Expr::Literal(Literal::Bool(value)) => Value::Bool(*value),
-            Expr::Literal(Literal::String(text)) => Value::String(text.clone()),
-            Expr::Literal(Literal::Number(number)) => Value::Number(number.clone()),
+            Expr::Literal(Literal::String(text)) => Value::String(text.to_string()),
+            Expr::Literal(Literal::Number(number)) => Value::Number((**number).clone()),
             Expr::Unary(UnaryOp::Minus, inner) => match &**inner {
                 Expr::Literal(Literal::Number(number)) => {
                     Value::Number(Number::from_f64(-number.as_f64()?)?)

@@ -142,7 +142,7 @@ impl Reader<'_> {
         match expression {
             Expr::Literal(Literal::Null) => Some(PartitionKeyValue::Null),
             Expr::Literal(Literal::Bool(value)) => Some((*value).into()),
-            Expr::Literal(Literal::String(text)) => Some(text.into()),
+            Expr::Literal(Literal::String(text)) => Some(text.as_str().into()),
             Expr::Literal(Literal::Number(number)) => number.as_f64()?.try_into().ok(),
             Expr::Unary(UnaryOp::Minus, inner) => match &**inner {
                 Expr::Literal(Literal::Number(number)) => (-number.as_f64()?).try_into().ok(),

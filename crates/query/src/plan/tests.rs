@@ -412,3 +412,25 @@ fn a_server_can_ask_what_a_query_sorts_by_and_whether_it_streams() {
         assert!(!parse(text).unwrap().is_servable_across_partitions(), "{text}");
     }
 }
+
+/// `'q'` became `"q"`, for which Microsoft's in-memory emulator finds no rows.
+#[test]
+fn a_rewritten_query_keeps_the_literals_as_they_were_written() {
+    for (text, literals) in [
+        (r"SELECT c.k, COUNT(1) FROM c WHERE c.x = 'it\'s' GROUP BY c.k", vec![r"'it\'s'"]),
+        ("SELECT * FROM c WHERE c.x = 'q' ORDER BY c.x", vec!["'q'"]),
+        (
+            "SELECT * FROM c WHERE c.y IN (\"q\", 1.0, 1e3, 0x1F) ORDER BY c.x",
+            vec!["(\"q\", 1.0, 1e3, 0x1F)"],
+        ),
+        (
+            "SELECT VALUE {a: 'q', b: 2.50} FROM c WHERE c.z LIKE 'a%' OFFSET 2 LIMIT 1",
+            vec!["'q'", "2.50", "'a%'"],
+        ),
+    ] {
+        let rewritten = plan_of(text).query_info.unwrap().rewritten_query;
+        for literal in literals {
+            assert!(rewritten.contains(literal), "{literal} of {text} in {rewritten}");
+        }
+    }
+}

@@ -15,8 +15,8 @@ fn value(expression: &Expr, document: &Value) -> Option<Value> {
         Expr::Literal(Literal::Undefined) => None,
         Expr::Literal(Literal::Null) => Some(Value::Null),
         Expr::Literal(Literal::Bool(b)) => Some(json!(b)),
-        Expr::Literal(Literal::Number(n)) => Some(json!(n)),
-        Expr::Literal(Literal::String(s)) => Some(json!(s)),
+        Expr::Literal(Literal::Number(n)) => Some(json!(**n)),
+        Expr::Literal(Literal::String(s)) => Some(json!(**s)),
         Expr::Identifier(_) => Some(document.clone()),
         Expr::Property(base, name) => value(base, document)?.get(name).cloned(),
         Expr::Unary(UnaryOp::Not, inner) => match value(inner, document) {
@@ -163,8 +163,8 @@ fn filter() -> impl Strategy<Value = Expr> {
         Just(Literal::Undefined),
         Just(Literal::Null),
         any::<bool>().prop_map(Literal::Bool),
-        (0_u64..4).prop_map(|n| Literal::Number(n.into())),
-        prop_oneof![Just("a"), Just("b")].prop_map(|s| Literal::String(s.to_owned())),
+        (0_u64..4).prop_map(|n| Literal::Number(serde_json::Number::from(n).into())),
+        prop_oneof![Just("a"), Just("b")].prop_map(|s| Literal::String(s.to_owned().into())),
     ];
     let leaf = prop_oneof![2 => path, 1 => literal.prop_map(Expr::Literal)];
     let operators = prop::sample::select(vec![

@@ -31,7 +31,7 @@ fn literal() -> impl Strategy<Value = Literal> {
         any::<bool>().prop_map(Literal::Bool),
         any::<u64>().prop_map(|n| rounded(n.into())),
         float.prop_filter_map("finite", |f| Number::from_f64(f.abs()).map(rounded)),
-        text().prop_map(Literal::String),
+        text().prop_map(|text| Literal::String(text.into())),
     ]
 }
 
@@ -40,7 +40,7 @@ fn rounded(number: Number) -> Literal {
     let mut value = Value::Number(number);
     sidereal_query::round_numbers(&mut value);
     match value {
-        Value::Number(number) => Literal::Number(number),
+        Value::Number(number) => Literal::Number(number.into()),
         other => unreachable!("{other}"),
     }
 }
@@ -78,7 +78,7 @@ fn unary_op() -> impl Strategy<Value = UnaryOp> {
 /// An index with a constant string is a property, and is read as one.
 fn index(base: Expr, index: Expr) -> Expr {
     match index {
-        Expr::Literal(Literal::String(name)) => Expr::Property(Box::new(base), name),
+        Expr::Literal(Literal::String(name)) => Expr::Property(Box::new(base), name.into_value()),
         index => Expr::Index(Box::new(base), Box::new(index)),
     }
 }
