@@ -199,13 +199,14 @@ impl Run {
                 return if self.moves > MAX_MOVES { Err(error) } else { Ok(None) };
             }
         };
-        let FetchedPage { rows, position, response } = page;
+        let FetchedPage { rows, position, response, earlier } = page;
         lane.position = position;
         self.moves = 0;
-        let diagnostics = response.diagnostics();
-        self.cost.charge += diagnostics.charge();
-        self.cost.requests += diagnostics.attempts().len() + diagnostics.attempts_left_out();
-        self.cost.diagnostics = Some(diagnostics.clone());
+        for diagnostics in earlier.iter().chain([response.diagnostics()]) {
+            self.cost.charge += diagnostics.charge();
+            self.cost.requests += diagnostics.attempts().len() + diagnostics.attempts_left_out();
+        }
+        self.cost.diagnostics = Some(response.diagnostics().clone());
         if rows.len() == 0 {
             lane.state = State::Drained;
             return Ok(None);

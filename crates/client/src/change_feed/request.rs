@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use http::HeaderValue;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
+use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{CosmosStatus, OperationType, RequestPath, ResourceLink, ResourceType};
@@ -30,13 +31,21 @@ pub(super) struct PageReader {
     call: Call,
 }
 
-/// A page as it came.
+/// Empty pages in a row that may come without 304. Where the service reads past changes that the reader does not want,
+/// each moves the position.
+const MAX_EMPTY_PAGES: usize = 1_000;
+/// Empty pages in a row that may come with the same position: a server that never answers 304 ends a feed so.
+const MAX_EMPTY_PAGES_IN_PLACE: usize = 16;
+
+/// The next changes, or the end of the feed.
 #[derive(Debug)]
 pub(super) struct FetchedPage {
     /// None if nothing has changed.
     pub(super) rows: RawRows,
     pub(super) position: Position,
     pub(super) response: CosmosResponse,
+    /// Of the empty pages before it.
+    pub(super) earlier: Vec<DiagnosticsContext>,
 }
 
 /// Why there is no page.
@@ -73,8 +82,32 @@ impl PageReader {
         Ok(Self { driver, operation, is_from_now, call })
     }
 
-    /// The page after a position.
+    /// The changes after a position: the next page that has some, or none at the end of the feed.
+    ///
+    /// Only 304 says that the feed has ended. A page without changes may come before others that have some, such as
+    /// after a merge or with a start time.
     pub(super) async fn fetch(
+        &self,
+        target: &Target,
+        position: &Position,
+    ) -> Result<FetchedPage, NoPage> {
+        let mut page = self.fetch_page(target, position).await?;
+        let (mut empty, mut in_place) = (0, 0);
+        while page.rows.len() == 0 && !page.response.status().is_not_modified() {
+            let mut next = self.fetch_page(target, &page.position).await?;
+            empty += 1;
+            in_place = if next.position == page.position { in_place + 1 } else { 0 };
+            page.earlier.push(page.response.diagnostics().clone());
+            next.earlier = page.earlier;
+            page = next;
+            if empty >= MAX_EMPTY_PAGES || in_place >= MAX_EMPTY_PAGES_IN_PLACE {
+                break;
+            }
+        }
+        Ok(page)
+    }
+
+    async fn fetch_page(
         &self,
         target: &Target,
         position: &Position,
@@ -120,5 +153,5 @@ fn read(response: CosmosResponse, before: &Position) -> Result<FetchedPage> {
             "the service gave changes and the position before them: they would never end",
         ));
     }
-    Ok(FetchedPage { rows, position, response })
+    Ok(FetchedPage { rows, position, response, earlier: Vec::new() })
 }

@@ -145,7 +145,7 @@ impl ChangeFeedProcessorBuilder {
             }
             Some(_) | None => store.initialise(&planned(&feed, &config).await?).await?,
         };
-        let reader = reader(&feed, &metadata, &config, document.since, config.page_size)?;
+        let reader = reader(&feed, &metadata, document.start(config.start), config.page_size)?;
         let shared = Arc::new(Shared {
             feed,
             reader,
@@ -172,22 +172,22 @@ impl ChangeFeedProcessorBuilder {
 }
 
 async fn lag(feed: &ContainerClient, store: &LeaseStore, config: &Config) -> Result<Vec<RangeLag>> {
-    let since = store.processor_document().await?.and_then(|it| it.since);
+    let document = store.processor_document().await?;
+    let start = document.map_or((config.start, None), |it| it.start(config.start));
     let metadata = feed.driver().container(feed.link()?).await?;
-    let reader = reader(feed, &metadata, config, since, Some(1))?;
+    let reader = reader(feed, &metadata, start, Some(1))?;
     estimate(feed, store, &reader).await
 }
 
 fn reader(
     feed: &ContainerClient,
     metadata: &ContainerMetadata,
-    config: &Config,
-    since: Option<u64>,
+    start: (ChangeFeedStart, Option<u64>),
     page_size: Option<u32>,
 ) -> Result<PageReader> {
     let driver = Arc::clone(feed.driver());
     let container = (feed.link()?, metadata.rid());
-    PageReader::new(driver, container, (config.start, since), page_size, Call::default())
+    PageReader::new(driver, container, start, page_size, Call::default())
 }
 
 /// The documents of a processor that begins: a lease for each partition range.
@@ -196,7 +196,7 @@ async fn planned(feed: &ContainerClient, config: &Config) -> Result<ProcessorDoc
     let mut metadata = feed.driver().container(link).await?;
     'moved: for _ in 0..MAX_MOVES {
         let mut pending = Vec::new();
-        let reader = reader(feed, &metadata, config, None, Some(1))?;
+        let reader = reader(feed, &metadata, (config.start, None), Some(1))?;
         let full = sidereal_protocol::EffectivePartitionKeyRange::FULL;
         for (range, target) in targets_of(&full, metadata.ranges()) {
             // "Now" is when the processor is first started, not when a worker comes to read the range.
@@ -218,6 +218,7 @@ async fn planned(feed: &ContainerClient, config: &Config) -> Result<ProcessorDoc
             processor: config.processor.clone(),
             container: metadata.rid().to_owned(),
             since: config.start.since()?,
+            is_from_now: Some(config.start == ChangeFeedStart::Now),
             pending,
             etag: None,
         });

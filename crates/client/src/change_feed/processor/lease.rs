@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, Etag};
 
+use crate::change_feed::ChangeFeedStart;
 use crate::change_feed::start::Position;
 use crate::query::targets::Target;
 
@@ -34,11 +35,26 @@ pub(super) struct ProcessorDocument {
     /// Seconds since 1970 before which changes are left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) since: Option<u64>,
+    /// Whether changes from before the processor was first started are left out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) is_from_now: Option<bool>,
     /// Leases to be created: there may be more than one batch takes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) pending: Vec<LeaseDocument>,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(super) etag: Option<Etag>,
+}
+
+impl ProcessorDocument {
+    /// Where the processor began: a lease that has no position goes on from there, whatever a later worker is told.
+    pub(super) fn start(&self, told: ChangeFeedStart) -> (ChangeFeedStart, Option<u64>) {
+        let start = match self.is_from_now {
+            Some(true) => ChangeFeedStart::Now,
+            Some(false) => ChangeFeedStart::Beginning,
+            None => told,
+        };
+        (start, self.since)
+    }
 }
 
 /// A lease: a part of the key space, who follows it, and how far it was handled.
@@ -144,6 +160,37 @@ pub(super) fn holes(leases: &[LeaseDocument]) -> Vec<EffectivePartitionKeyRange>
     holes
 }
 
+/// What two lists have in common as holes. A list has pages: a split between two of them looks like a hole in one list,
+/// not in the next.
+pub(super) fn confirmed(
+    first: &[EffectivePartitionKeyRange],
+    second: &[EffectivePartitionKeyRange],
+) -> Vec<EffectivePartitionKeyRange> {
+    let common = |hole: &EffectivePartitionKeyRange| {
+        second.iter().filter_map(|other| hole.intersection(other)).collect::<Vec<_>>()
+    };
+    first.iter().flat_map(common).collect()
+}
+
+/// The leases whose ranges narrower leases cover: their changes would be handled twice.
+pub(super) fn covered(leases: &[LeaseDocument]) -> Vec<&LeaseDocument> {
+    let is_covered = |lease: &&LeaseDocument| {
+        let Some(range) = lease.range() else { return false };
+        let mut within: Vec<_> = leases.iter().filter_map(LeaseDocument::range).collect();
+        within.retain(|other| *other != range && range.covers(other));
+        within.sort_by(|left, right| left.min().cmp(right.min()));
+        let mut end = range.min().clone();
+        for other in &within {
+            if *other.min() > end {
+                return false;
+            }
+            end = end.max(other.max().clone());
+        }
+        end == *range.max()
+    };
+    leases.iter().filter(is_covered).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use sidereal_protocol::PartitionKeyRangeId;
@@ -183,6 +230,26 @@ mod tests {
         assert_eq!(holes(&[lease("", "FF")]), []);
         let some = [lease("20", "30"), lease("10", "28")];
         assert_eq!(holes(&some), [range("", "10"), range("30", "FF")]);
+    }
+
+    #[test]
+    fn a_hole_is_confirmed_by_a_second_list() {
+        let (torn, whole) = ([range("10", "30")], [range("20", "28"), range("40", "50")]);
+        assert_eq!(confirmed(&torn, &whole), [range("20", "28")]);
+        assert_eq!(confirmed(&torn, &[]), []);
+    }
+
+    #[test]
+    fn a_lease_that_narrower_ones_cover_is_found() {
+        let children = [lease("10", "20"), lease("20", "30")];
+        let leases =
+            [&[lease("", "10"), lease("10", "30"), lease("30", "FF")], &children[..]].concat();
+        assert_eq!(covered(&leases), [&lease("10", "30")]);
+        // With a gap, or with others beside it, its changes are handled by no other lease.
+        for partly in [lease("10", "18"), lease("12", "30"), lease("18", "40")] {
+            let leases = [lease("10", "30"), partly, lease("", "10")];
+            assert!(covered(&leases).is_empty(), "{leases:?}");
+        }
     }
 
     #[test]

@@ -217,6 +217,17 @@ impl LeaseStore {
         }
     }
 
+    /// Deletes a lease that is still as it was read; another worker may be faster.
+    pub(super) async fn delete(&self, lease: &LeaseDocument) -> Result<()> {
+        let write = ItemWriteOptions { if_match_etag: lease.etag.clone(), ..Default::default() };
+        let options = ItemOptions { write, ..ItemOptions::default() };
+        let deleted = self.container.delete_item(self.processor.as_str(), &lease.id, Some(options));
+        match deleted.await {
+            Err(error) if is_contention(&error) || error.kind() == ErrorKind::NotFound => Ok(()),
+            deleted => deleted.map(drop),
+        }
+    }
+
     async fn read<T: DeserializeOwned>(&self, key: &str, id: &str) -> Result<Option<T>> {
         match self.container.read_item(key, id, None).await {
             Ok(response) => response.into_model().map(Some),

@@ -8,7 +8,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::Instant;
 
 use super::balance::{Seen, balance};
-use super::lease::{LeaseDocument, holes};
+use super::lease::{LeaseDocument, confirmed, covered, holes};
 use super::lease_store::NotWritten;
 use super::partition_processor::{Ended, PartitionProcessor, Shared};
 use crate::Result;
@@ -71,10 +71,18 @@ impl Worker {
     /// Looks at all leases and takes those that are to be this worker's.
     async fn look(&mut self) -> Result<()> {
         let started = Instant::now();
-        let leases = self.shared.leases.list().await?;
-        for hole in holes(&leases) {
+        let mut leases = self.shared.leases.list().await?;
+        let missing = holes(&leases);
+        if !missing.is_empty() {
+            leases = self.shared.leases.list().await?;
+        }
+        for hole in confirmed(&missing, &holes(&leases)) {
             let lease = LeaseDocument::new(&self.shared.config.processor, &hole, &Position::Start);
             self.shared.leases.create(&lease).await?;
+        }
+        for lease in covered(&leases) {
+            tracing::warn!(lease = lease.id, "a lease that others cover is deleted");
+            self.shared.leases.delete(lease).await?;
         }
         let seen = self.observe(&leases, started);
         let me = self.shared.config.instance.clone();

@@ -46,3 +46,42 @@ async fn pages_without_a_position_or_with_one_that_stays_end_the_feed() {
         assert_eq!(error.kind(), ErrorKind::InvalidResponse, "{error}");
     }
 }
+
+/// An empty 200 was taken for the end, and the changes behind it came late or never.
+#[tokio::test(start_paused = true)]
+async fn an_empty_page_is_not_the_end_of_the_feed() {
+    let store = Partitioned::scripted(1, |request| {
+        header(request, "a-im")?;
+        let after = header(request, "if-none-match");
+        let mut response = match after {
+            Some("\"3\"") => page(&[1], None),
+            Some("\"4\"") => answer(StatusCode::NOT_MODIFIED, "", None),
+            _ => page(&[] as &[u8], None),
+        };
+        let next = match after {
+            None => "\"2\"",
+            Some("\"2\"") => "\"3\"",
+            Some(_) => "\"4\"",
+        };
+        response.headers_mut().insert("etag", http::HeaderValue::from_static(next));
+        Some(response)
+    })
+    .await;
+    let mut pages = store.items.change_feed().pages::<Value>();
+    let first = pages.next().await.unwrap().unwrap();
+    assert!(!first.is_caught_up());
+    assert_eq!(first.request_charge(), 0.0);
+    assert_eq!((first.requests(), first.into_items()), (3, vec![Value::from(1)]));
+    assert!(pages.next().await.unwrap().unwrap().is_caught_up());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_never_answers_304_ends_a_feed_all_the_same() {
+    let store = Partitioned::scripted(1, |request| {
+        header(request, "a-im").map(|_| with_etag(page(&[] as &[u8], None)))
+    })
+    .await;
+    let first = store.items.change_feed().pages::<Value>().next().await.unwrap().unwrap();
+    assert!(first.is_caught_up());
+    assert!(first.requests() < 30, "{}", first.requests());
+}

@@ -6,7 +6,10 @@
 //! | `SIDEREAL_TEST_KEY` | its key |
 //! | `SIDEREAL_TEST_LACKS` | what it cannot do, by the names of [`Feature`], separated by commas |
 //!
-//! Each test has a database of its own, which it removes.
+//! | `SIDEREAL_TEST_GREASE` | the seed of the emulator's second run, in which it uses the latitudes of the service's contract |
+//!
+//! Each test has a database of its own, which it removes. Against the emulator each runs twice: on an account that answers as
+//! conveniently as it can, and on one that answers as inconveniently as it may.
 
 mod accounts;
 mod batches;
@@ -26,7 +29,7 @@ use futures_util::FutureExt;
 use serde_json::{Value, json};
 use sidereal::options::{CosmosClientOptions, ItemOptions, ItemWriteOptions};
 use sidereal::prelude::*;
-use sidereal_emulator::Emulator;
+use sidereal_emulator::{Emulator, Grease};
 
 /// What an account may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,12 +78,23 @@ pub(crate) struct Store {
 }
 
 /// Runs a test with a store of its own, if the account can do what the test needs.
-pub(crate) async fn with_store(needs: &[Feature], test: impl AsyncFnOnce(&Store)) {
+pub(crate) async fn with_store(needs: &[Feature], test: impl AsyncFn(&Store)) {
     if let Some(lacking) = needs.iter().find(|feature| is_lacking(**feature)) {
         eprintln!("the account lacks {lacking:?}");
         return;
     }
-    let store = Store::open().await;
+    with_opened(Store::open(None).await, &test).await;
+    if std::env::var_os("SIDEREAL_TEST_ENDPOINT").is_none() {
+        with_opened(Store::open(Some(Grease::new(seed()))).await, &test).await;
+    }
+}
+
+/// The first seed; `SIDEREAL_TEST_GREASE` names another.
+pub(crate) fn seed() -> u64 {
+    std::env::var("SIDEREAL_TEST_GREASE").map_or(1, |seed| seed.parse().unwrap())
+}
+
+async fn with_opened(store: Store, test: &impl AsyncFn(&Store)) {
     // Whatever happens: a database that a failed test left would stay in somebody's account.
     let outcome = AssertUnwindSafe(test(&store)).catch_unwind().await;
     store.database.delete(None).await.unwrap();
@@ -90,9 +104,9 @@ pub(crate) async fn with_store(needs: &[Feature], test: impl AsyncFnOnce(&Store)
 }
 
 impl Store {
-    async fn open() -> Self {
+    async fn open(grease: Option<Grease>) -> Self {
         static OPENED: AtomicU32 = AtomicU32::new(0);
-        let (client, emulator) = connect().await;
+        let (client, emulator) = connect(grease).await;
         // Relaxed: a number that is not to be given twice, nothing more.
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
         let id = format!("sidereal-test-{}-{number}", std::process::id());
@@ -106,7 +120,7 @@ impl Store {
     }
 }
 
-async fn connect() -> (CosmosClient, Option<Emulator>) {
+async fn connect(grease: Option<Grease>) -> (CosmosClient, Option<Emulator>) {
     if let Ok(endpoint) = std::env::var("SIDEREAL_TEST_ENDPOINT") {
         let key =
             std::env::var("SIDEREAL_TEST_KEY").expect("SIDEREAL_TEST_KEY is the account's key");
@@ -114,7 +128,12 @@ async fn connect() -> (CosmosClient, Option<Emulator>) {
         let client = CosmosClient::new(endpoint, key, Some(CosmosClientOptions::default()));
         return (client.unwrap(), None);
     }
-    let emulator = Emulator::builder().partitions(4).start().await.unwrap();
+    let builder = Emulator::builder().partitions(4);
+    let builder = match grease {
+        Some(grease) => builder.grease(grease),
+        None => builder,
+    };
+    let emulator = builder.start().await.unwrap();
     let client = CosmosClient::builder(emulator.endpoint(), emulator.key().clone())
         .trust_pem_on_loopback(emulator.certificate_pem().as_bytes())
         .unwrap()

@@ -12,6 +12,7 @@ use sidereal_query::order::identity;
 use sidereal_testing::in_process::NetworkFaults;
 
 use super::Partitioned;
+use crate::conformance::seed;
 
 /// Queries whose result has an order, which must be kept.
 const ORDERED: &[&str] = &[
@@ -319,11 +320,6 @@ fn a_query_that_is_stopped_and_resumed_after_every_page_gives_the_same_rows() {
 #[test]
 fn a_query_gives_the_same_rows_while_partitions_are_split_and_merged() {
     property(Manner::Disturbed);
-}
-
-/// The first seed; `SIDEREAL_TEST_GREASE` names another.
-fn seed() -> u64 {
-    std::env::var("SIDEREAL_TEST_GREASE").map_or(1, |seed| seed.parse().unwrap())
 }
 
 /// Every shape, whatever the pages that the service makes of it.

@@ -1,16 +1,20 @@
 //! The lease container: whose it is, and what becomes of leases.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use sidereal::change_feed::ChangeFeedStart;
 use sidereal::change_feed::processor::{Changes, HandlerError};
 use sidereal::prelude::*;
 use sidereal_emulator::{AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_testing::in_process::NetworkFaults;
+use sidereal_testing::in_process::scripting::{ScriptedFactory, page};
 
 use super::{Followed, LEASE, noting, write};
+use crate::query::client_of;
 
 #[tokio::test(start_paused = true)]
 async fn a_lease_container_of_another_application_is_refused() {
@@ -223,4 +227,72 @@ async fn a_lease_that_cannot_be_replaced_is_tried_again_after_a_wait() {
     tokio::time::sleep(Duration::from_secs(120)).await;
     followed.log.check(10, 2);
     assert_eq!(followed.owners().await.len(), 2);
+}
+
+/// A split between two pages of the list looked like a hole, which was filled from the beginning of the feed.
+#[tokio::test(start_paused = true)]
+async fn a_list_of_leases_that_lacks_some_is_read_again() {
+    let followed = Followed::new(2).await;
+    write(&followed.store.items, 0..40, 1).await;
+    let torn = Arc::new(AtomicUsize::new(0));
+    let lists = Arc::clone(&torn);
+    let factory = ScriptedFactory::before(followed.store.account.factory(), move |request| {
+        let body = String::from_utf8_lossy(request.body()).into_owned();
+        let is_list = body.contains("@kind");
+        let is_torn =
+            is_list && lists.fetch_update(SeqCst, SeqCst, |left| left.checked_sub(1)).is_ok();
+        is_torn.then(|| page(&[] as &[u8], None))
+    });
+    let client = client_of(&followed.store.account, factory);
+    let database = client.database("db");
+    let worker = database
+        .container("items")
+        .change_feed_processor("billing", &database.container("leases"))
+        .with_acquire_interval(super::LOOK)
+        .start(noting(&followed.log, "a"))
+        .await
+        .unwrap();
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert_eq!(followed.log.entries().len(), 40);
+    torn.store(1, SeqCst);
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(torn.load(SeqCst), 0);
+    assert_eq!(followed.owners().await.len(), 2);
+    assert_eq!(followed.log.entries().len(), 40, "changes were handled again");
+    worker.stop().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_others_cover_is_deleted() {
+    let followed = Followed::new(3).await;
+    let worker = followed.start("a").await;
+    let everything = json!({"id": "lease--FF", "processor": "billing", "kind": "lease", "min": "", "max": "FF", "version": 0});
+    followed.leases().create_item("billing", everything, None).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(followed.owners().await.len(), 3);
+    write(&followed.store.items, 0..20, 1).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(followed.log.entries().len(), 20);
+    worker.stop().await;
+}
+
+/// A worker that is told to begin elsewhere does not bring back what was before the processor's start.
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_made_again_is_not_before_the_start_of_its_processor() {
+    let followed = Followed::new(2).await;
+    write(&followed.store.items, 0..40, 1).await;
+    let first = followed.worker("a").with_start(ChangeFeedStart::Now);
+    first.start(noting(&followed.log, "a")).await.unwrap().stop().await;
+    let query = followed.leases().query("SELECT VALUE c.id FROM c WHERE c.kind = 'lease'");
+    let id: String = query.first().await.unwrap().unwrap();
+    followed.leases().delete_item("billing", &id, None).await.unwrap();
+    let second = followed.worker("b").with_start(ChangeFeedStart::Beginning);
+    let worker = second.start(noting(&followed.log, "b")).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(followed.owners().await.len(), 2);
+    assert!(followed.log.entries().is_empty());
+    write(&followed.store.items, 0..40, 2).await;
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!(followed.log.distinct().len(), 40);
+    worker.stop().await;
 }
