@@ -6,8 +6,9 @@ use futures_core::Stream;
 use sidereal_driver::options::ItemOptions;
 
 use super::engine::Engine;
+use super::results::ResultHandler;
 use super::source::{Iterated, Source};
-use super::{BulkOperation, BulkProgress, BulkReport};
+use super::{BulkOperation, BulkProgress, BulkReport, BulkResult};
 use crate::long_call::Call;
 use crate::{ContainerClient, Result};
 
@@ -47,6 +48,7 @@ pub struct Bulk {
     pub(super) call: Call,
     pub(super) limits: Limits,
     pub(super) progress: Option<ProgressCallback>,
+    pub(super) results: Option<ResultHandler>,
 }
 
 pub(super) type ProgressCallback = Box<dyn FnMut(BulkProgress) + Send>;
@@ -66,7 +68,7 @@ impl Bulk {
             per_range: MAX_CONCURRENCY_PER_RANGE,
             held_bytes: MAX_HELD_BYTES,
         };
-        Self { container, call: Call::default(), limits, progress: None }
+        Self { container, call: Call::default(), limits, progress: None, results: None }
     }
 
     /// Deadline, cancellation, and what requests ask for. A deadline or timeout is that of the bulk as a whole; when it
@@ -108,6 +110,24 @@ impl Bulk {
     /// ```
     pub fn with_progress(mut self, progress: impl FnMut(BulkProgress) + Send + 'static) -> Self {
         self.progress = Some(Box::new(progress));
+        self
+    }
+
+    /// Gives the result of each operation to a handler when the operation is over, in no order. The report then has the
+    /// counters and the first 10,000 failures, and memory is used for what is in flight alone: for inputs of any size.
+    ///
+    /// ```no_run
+    /// # async fn load(orders: sidereal::ContainerClient, operations: Vec<sidereal::BulkOperation>) {
+    /// let bulk = orders.bulk().with_results(|result| {
+    ///     if let Err(error) = result.outcome() {
+    ///         println!("{}: {error}", result.index());
+    ///     }
+    /// });
+    /// # let _ = bulk.execute(operations).await;
+    /// # }
+    /// ```
+    pub fn with_results(mut self, handler: impl FnMut(BulkResult) + Send + 'static) -> Self {
+        self.results = Some(Box::new(handler));
         self
     }
 

@@ -1,6 +1,6 @@
 //! Executing a bulk: take, group, send, judge, until nothing is left.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::task::Poll;
@@ -17,6 +17,7 @@ use super::builder::{Limits, ProgressCallback};
 use super::completed_batch::{CompletedBatch, Judged, judge, refusal, results_of};
 use super::lane::{Lane, Pending};
 use super::operation::{Name, batch_body};
+use super::results::Results;
 use super::source::Source;
 use super::verdict::{Again, Verdict};
 use super::window::Window;
@@ -46,19 +47,13 @@ pub(super) struct Engine<S> {
     source: Source<S>,
     lanes: BTreeMap<PartitionKeyRangeId, Lane>,
     in_flight: JoinSet<CompletedBatch>,
-    /// One for each operation that was taken.
-    slots: Vec<Slot>,
+    /// The operations that were taken and are not over, by their position.
+    open: HashMap<usize, Name>,
+    results: Results,
+    /// Why no more was taken of an input that had not ended.
+    interruption: Option<Error>,
     held_bytes: usize,
-    held: usize,
     progress: BulkProgress,
-}
-
-/// An operation that was taken, by its position.
-enum Slot {
-    Open(Name),
-    Over(BulkResult),
-    /// Between the two, while it is moved.
-    Moving,
 }
 
 /// What was waited for.
@@ -70,7 +65,7 @@ enum Event<T> {
 
 impl<S: Stream<Item = BulkOperation>> Engine<S> {
     pub(super) async fn new(bulk: Bulk, source: Source<S>) -> Result<Self> {
-        let Bulk { container, call, limits, progress: callback } = bulk;
+        let Bulk { container, call, limits, progress: callback, results } = bulk;
         let (link, call) = (container.link()?.clone(), call.started());
         let metadata = container.driver().container(&link);
         let metadata = call.bounded("the container was being read", metadata).await??;
@@ -87,9 +82,10 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             source,
             lanes: BTreeMap::new(),
             in_flight: JoinSet::new(),
-            slots: Vec::new(),
+            open: HashMap::new(),
+            results: Results::new(results),
+            interruption: None,
             held_bytes: 0,
-            held: 0,
             progress: BulkProgress::default(),
         })
     }
@@ -121,21 +117,18 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
                 self.give_up(&error).await;
             }
         }
-        let results = self.slots.into_iter().filter_map(|slot| match slot {
-            Slot::Over(result) => Some(result),
-            Slot::Open(_) | Slot::Moving => None,
-        });
-        Ok(BulkReport { results: results.collect(), progress: self.progress })
+        let Self { results, progress, interruption, .. } = self;
+        Ok(BulkReport { results: results.into_kept(), progress, interruption })
     }
 
     fn is_over(&self) -> bool {
-        self.source.has_ended() && self.in_flight.is_empty() && self.held == 0
+        self.source.has_ended() && self.in_flight.is_empty() && self.open.is_empty()
     }
 
     /// One operation is taken whatever the bound: a smaller one would never come to an end.
     fn has_room(&self) -> bool {
-        self.held == 0
-            || self.held_bytes < self.limits.held_bytes && self.held < MAX_HELD_OPERATIONS
+        self.open.is_empty()
+            || self.held_bytes < self.limits.held_bytes && self.open.len() < MAX_HELD_OPERATIONS
     }
 
     /// Takes what the source has ready. Says whether it may have more and there is room for it.
@@ -161,7 +154,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     /// Puts an operation into the lane of its partition range; fails it if it has none.
     fn accept(&mut self, operation: BulkOperation) {
         let (name, encoded) = operation.encoded();
-        let index = self.slots.len();
+        let index = self.progress.taken;
         self.progress.taken += 1;
         let definition = self.metadata.partition_key_definition();
         let placed = encoded.and_then(|mut encoded| {
@@ -180,8 +173,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
             let effective_key = definition.effective_key(&name.key)?;
             Ok(Pending::new(index, encoded, effective_key))
         });
-        self.slots.push(Slot::Open(name));
-        self.held += 1;
+        self.open.insert(index, name);
         match placed {
             Ok(pending) => {
                 self.held_bytes += pending.encoded.len();
@@ -271,8 +263,11 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
 
     /// Ends what was not sent, and waits for what was: its requests have the same deadline.
     async fn give_up(&mut self, error: &Error) {
+        if !self.source.has_ended() {
+            self.interruption = Some(error.clone());
+        }
         self.source.end();
-        while !self.in_flight.is_empty() || self.held > 0 {
+        while !self.in_flight.is_empty() || !self.open.is_empty() {
             let lanes = std::mem::take(&mut self.lanes).into_values();
             for pending in lanes.flat_map(|mut lane| lane.drain()) {
                 self.fail(pending.index, error, pending.may_have_been_applied, None);
@@ -436,15 +431,10 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     }
 
     fn end(&mut self, index: usize, outcome: impl FnOnce(&Name) -> Result<BatchOperationResult>) {
-        self.held -= 1;
-        let slot = std::mem::replace(&mut self.slots[index], Slot::Moving);
-        self.slots[index] = match slot {
-            Slot::Open(name) => {
-                let outcome = outcome(&name);
-                Slot::Over(BulkResult::new(index, name, outcome))
-            }
-            over => over,
-        };
+        if let Some(name) = self.open.remove(&index) {
+            let outcome = outcome(&name);
+            self.results.take(BulkResult::new(index, name, outcome));
+        }
     }
 }
 

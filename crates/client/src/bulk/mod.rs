@@ -11,6 +11,7 @@ mod engine;
 mod lane;
 mod operation;
 mod report;
+mod results;
 mod source;
 mod verdict;
 mod window;

@@ -3,13 +3,15 @@
 use sidereal_protocol::{BatchOperationType, PartitionKey};
 
 use super::operation::Name;
-use crate::{BatchOperationResult, Result};
+use crate::{BatchOperationResult, Error, Result};
 
-/// What came of a bulk: a result for each operation, in the order of the input, and what it cost.
+/// What came of a bulk: a result for each operation, in the order of the input, and what it cost. Where results were given
+/// to a handler ([`Bulk::with_results`](super::Bulk::with_results)), only failures are here, 10,000 at most.
 #[derive(Debug)]
 pub struct BulkReport {
     pub(super) results: Vec<BulkResult>,
     pub(super) progress: BulkProgress,
+    pub(super) interruption: Option<Error>,
 }
 
 /// How far a bulk is: see [`Bulk::with_progress`](super::Bulk::with_progress).
@@ -48,10 +50,22 @@ impl BulkReport {
         self.results.iter().filter(|it| it.outcome.is_err())
     }
 
-    /// Whether no operation failed.
+    /// Whether no operation failed and the input was taken to its end.
     #[must_use]
     pub fn is_success(&self) -> bool {
-        self.progress.failed == 0
+        self.progress.failed == 0 && self.interruption.is_none()
+    }
+
+    /// Why the input was not taken to its end: the deadline passed, or the call was cancelled.
+    #[must_use]
+    pub fn interruption(&self) -> Option<&Error> {
+        self.interruption.as_ref()
+    }
+
+    /// How many operations were taken, succeeded and failed.
+    #[must_use]
+    pub fn progress(&self) -> BulkProgress {
+        self.progress
     }
 
     /// What all requests cost, in request units.
@@ -84,6 +98,10 @@ pub struct BulkResult {
 impl BulkResult {
     pub(super) fn new(index: usize, name: Name, outcome: Result<BatchOperationResult>) -> Self {
         Self { index, name, outcome }
+    }
+
+    pub(super) fn is_failure(&self) -> bool {
+        self.outcome.is_err()
     }
 
     /// The position of the operation in the input, from 0.

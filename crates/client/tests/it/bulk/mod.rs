@@ -239,3 +239,54 @@ async fn nothing_more_is_taken_from_an_input_once_the_call_is_over() {
     let last = report.results().last().unwrap();
     assert_eq!(last.outcome().unwrap_err().kind(), ErrorKind::Cancelled);
 }
+
+/// A report with a result for each of 10^8 operations does not fit into memory.
+#[tokio::test(start_paused = true)]
+async fn results_that_go_to_a_handler_are_not_kept() {
+    let store = Partitioned::new(2).await;
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let told = Arc::clone(&seen);
+    let bulk = store.items.bulk().with_results(move |result| {
+        told.lock().unwrap().push((result.index(), result.outcome().is_ok()));
+    });
+    let absent = (0..50).map(|n| BulkOperation::delete_item("p0", &format!("absent {n}")));
+    let report = bulk.execute(upserts(500).chain(absent)).await.unwrap();
+    let mut seen = seen.lock().unwrap().clone();
+    seen.sort_unstable();
+    assert_eq!(seen, (0..550).map(|n| (n, n < 500)).collect::<Vec<_>>());
+    let progress = report.progress();
+    assert_eq!((progress.taken, progress.succeeded, progress.failed), (550, 500, 50));
+    let kept: Vec<usize> = report.results().iter().map(|it| it.index()).collect();
+    assert_eq!(kept, (500..550).collect::<Vec<_>>(), "the failures, in the order of the input");
+    assert!(!report.is_success() && report.interruption().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_is_given_every_failure_and_the_report_keeps_some() {
+    let store = Partitioned::new(1).await;
+    let given = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&given);
+    let bulk = store.items.bulk().with_results(move |_| *count.lock().unwrap() += 1);
+    let refused = (0..10_500).map(|_| BulkOperation::delete_item("a", "a/b"));
+    let report = bulk.execute(refused).await.unwrap();
+    assert_eq!((*given.lock().unwrap(), report.progress().failed), (10_500, 10_500));
+    assert_eq!(report.results().len(), 10_000);
+}
+
+/// A bulk whose input had nothing ready when the deadline passed ended as if the input had.
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_while_the_input_is_pending_is_told() {
+    let store = Partitioned::new(1).await;
+    let availability =
+        AvailabilityOptions::default().with_end_to_end_timeout(Duration::from_secs(5));
+    let options = ItemOptions { availability, ..ItemOptions::default() };
+    let input = futures_util::StreamExt::chain(
+        futures_util::stream::iter(upserts(10)),
+        futures_util::stream::pending(),
+    );
+    let bulk = store.items.bulk().with_options(options);
+    let report = bulk.execute_stream(input).await.unwrap();
+    all_succeeded(&report, 10);
+    assert_eq!(report.interruption().unwrap().kind(), ErrorKind::DeadlineExceeded);
+    assert!(!report.is_success());
+}
