@@ -137,9 +137,14 @@ impl TransactionalBatch {
     ///
     /// It has no operation or too many, is too large, or an operation cannot be sent.
     pub(crate) fn into_operation(
-        self,
+        mut self,
         container: &ResourceLink,
+        wants_items: bool,
     ) -> Result<(CosmosOperation, Vec<BatchOperation>)> {
+        for operation in &mut self.operations {
+            let has_item = is_answered_with_item(operation.operation_type);
+            operation.minimal_return_preference = has_item && !wants_items;
+        }
         if let Some(refused) = self.refused {
             return Err(refused);
         }
@@ -170,6 +175,17 @@ impl TransactionalBatch {
             operation = operation.conditional();
         }
         Ok((operation, self.operations))
+    }
+}
+
+/// Whether a write is answered with its item, unless it says that it is not to be.
+pub(crate) fn is_answered_with_item(operation: BatchOperationType) -> bool {
+    match operation {
+        BatchOperationType::Create
+        | BatchOperationType::Upsert
+        | BatchOperationType::Replace
+        | BatchOperationType::Patch => true,
+        BatchOperationType::Read | BatchOperationType::Delete => false,
     }
 }
 
@@ -386,11 +402,11 @@ mod tests {
 
     #[test]
     fn a_batch_beyond_the_limits_is_refused_before_it_is_sent() {
-        assert!(of(100).into_operation(&orders()).is_ok());
+        assert!(of(100).into_operation(&orders(), true).is_ok());
         let large = json!({"id": "1", "text": "x".repeat(1_500_000)});
         let large = of(0).create_item(&large).create_item(&large);
         for (batch, expected) in [(of(0), "no operations"), (of(101), "101"), (large, "2097152")] {
-            let error = batch.into_operation(&orders()).unwrap_err();
+            let error = batch.into_operation(&orders(), true).unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidRequest);
             assert!(error.to_string().contains(expected), "{error}");
         }
@@ -403,15 +419,16 @@ mod tests {
             of(2).create_item(json!({"no": "id"})),
             of(2).patch_item("1", Patch::new(), None),
         ] {
-            let error = batch.into_operation(&orders()).unwrap_err();
+            let error = batch.into_operation(&orders(), true).unwrap_err();
             assert!(error.to_string().starts_with("operation 2 of the batch"), "{error}");
         }
     }
 
     #[test]
     fn a_batch_is_repeatable_unless_a_patch_in_it_is_not_idempotent() {
-        let repeatable =
-            |batch: TransactionalBatch| batch.into_operation(&orders()).unwrap().0.is_repeatable();
+        let repeatable = |batch: TransactionalBatch| {
+            batch.into_operation(&orders(), true).unwrap().0.is_repeatable()
+        };
         assert!(repeatable(of(2).delete_item("7", None)));
         assert!(!repeatable(of(1).patch_item("1", Patch::new().increment("/n", 1), None)));
     }

@@ -195,6 +195,12 @@ impl CosmosDriver {
         self.core.options.availability(call).retry_ambiguous_writes()
     }
 
+    /// Whether the writes of a call are answered with their items: for batches, whose operations say it one by one.
+    #[must_use]
+    pub fn content_response_on_write(&self, call: &ItemWriteOptions) -> bool {
+        self.core.options.write(call).content_response_on_write()
+    }
+
     /// What is known of a container: its identity, what it is partitioned by, its partition ranges. It is read
     /// first if it is not known, and may be out of date if it is: see
     /// [`refresh_container`](Self::refresh_container).

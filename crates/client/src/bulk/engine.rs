@@ -42,6 +42,8 @@ pub(super) struct Engine<S> {
     metadata: Arc<ContainerMetadata>,
     call: Arc<Call>,
     ambiguous_writes: AmbiguousWriteRetry,
+    /// Writes are answered with their items.
+    wants_items: bool,
     limits: Limits,
     callback: Option<ProgressCallback>,
     source: Source<S>,
@@ -71,11 +73,13 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         let metadata = call.bounded("the container was being read", metadata).await??;
         let ambiguous_writes =
             container.driver().ambiguous_write_retry(&call.options().availability);
+        let wants_items = container.driver().content_response_on_write(&call.options().write);
         Ok(Self {
             container,
             link,
             metadata,
             ambiguous_writes,
+            wants_items,
             call: Arc::new(call),
             limits,
             callback,
@@ -153,7 +157,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
 
     /// Puts an operation into the lane of its partition range; fails it if it has none.
     fn accept(&mut self, operation: BulkOperation) {
-        let (name, encoded) = operation.encoded();
+        let (name, encoded) = operation.encoded(self.wants_items);
         let index = self.progress.taken;
         self.progress.taken += 1;
         let definition = self.metadata.partition_key_definition();

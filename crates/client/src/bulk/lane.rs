@@ -109,7 +109,7 @@ mod tests {
 
     fn pending(index: usize, length: usize) -> Pending {
         let item = json!({"id": index.to_string(), "text": "x".repeat(length)});
-        let encoded = BulkOperation::upsert_item("a", &item).encoded().1.unwrap();
+        let encoded = BulkOperation::upsert_item("a", &item).encoded(true).1.unwrap();
         Pending::new(index, encoded, EffectivePartitionKey::MIN)
     }
 

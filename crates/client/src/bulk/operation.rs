@@ -6,6 +6,7 @@ use sidereal_protocol::{
     BatchOperationType, Etag, MAX_BATCH_BYTES, PartitionKey, PatchDocument, ResourceType, check_id,
 };
 
+use crate::batch::is_answered_with_item;
 use crate::item_body::encode_named_item;
 use crate::{Error, Patch, Result};
 
@@ -118,7 +119,7 @@ impl BulkOperation {
     }
 
     /// Its name, for the result, and its text, if it has one that can be sent.
-    pub(super) fn encoded(self) -> (Name, Result<Encoded>) {
+    pub(super) fn encoded(self, wants_item: bool) -> (Name, Result<Encoded>) {
         let Self { kind, key, id, body, if_match, if_none_match } = self;
         let encoded = body.and_then(|body| {
             // A creation and an upsert name their item in its body.
@@ -130,6 +131,7 @@ impl BulkOperation {
                 partition_key: key.to_header(),
                 if_match: if_match.as_ref(),
                 if_none_match: if_none_match.as_ref(),
+                minimal_return_preference: is_answered_with_item(kind) && !wants_item,
             };
             Encoded::new(kind, &head, body.unwrap_or_default())
         });
@@ -158,6 +160,8 @@ struct Head<'a> {
     if_match: Option<&'a Etag>,
     #[serde(skip_serializing_if = "Option::is_none")]
     if_none_match: Option<&'a Etag>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    minimal_return_preference: bool,
 }
 
 /// The text of an operation in a batch. The item's own is not copied before the batch is made.
@@ -252,7 +256,7 @@ mod tests {
             BulkOperation::patch_item("a", "2", Patch::new().increment("/n", 1)),
         ];
         let encoded: Vec<Encoded> =
-            operations.into_iter().map(|it| it.encoded().1.unwrap()).collect();
+            operations.into_iter().map(|it| it.encoded(true).1.unwrap()).collect();
         let idempotent: Vec<bool> = encoded.iter().map(|it| it.is_repeatable).collect();
         assert_eq!(idempotent, [true, true, true, false]);
         let body = batch_body(encoded.iter());
@@ -276,7 +280,7 @@ mod tests {
             (BulkOperation::patch_item("a", "1", Patch::new()), "patch"),
             (BulkOperation::upsert_item("a", &large), "2097152"),
         ] {
-            let error = operation.encoded().1.unwrap_err();
+            let error = operation.encoded(true).1.unwrap_err();
             assert_eq!(error.kind(), ErrorKind::InvalidRequest);
             assert!(error.to_string().contains(expected), "{error}");
         }

@@ -115,7 +115,7 @@ mod tests {
     use crate::Patch;
 
     fn pending(operation: BulkOperation) -> Pending {
-        Pending::new(0, operation.encoded().1.unwrap(), EffectivePartitionKey::MIN)
+        Pending::new(0, operation.encoded(true).1.unwrap(), EffectivePartitionKey::MIN)
     }
 
     fn delete() -> Pending {

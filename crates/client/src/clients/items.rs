@@ -230,7 +230,9 @@ impl ContainerClient {
         batch: TransactionalBatch,
         options: Option<ItemOptions<'_>>,
     ) -> Result<BatchResponse> {
-        let (operation, operations) = batch.into_operation(self.link()?)?;
+        let write = options.as_ref().map(|options| options.write.clone()).unwrap_or_default();
+        let wants_items = self.driver().content_response_on_write(&write);
+        let (operation, operations) = batch.into_operation(self.link()?, wants_items)?;
         self.check_key(&operation)?;
         let response = self.driver().execute_operation(&operation, &item_options(options)).await;
         BatchResponse::of(response?, &operations)

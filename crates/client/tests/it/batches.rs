@@ -1,6 +1,9 @@
 //! Batches that are answered with nonsense, on accounts in this process.
 
-use serde_json::json;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use sidereal::options::ItemWriteOptions;
 use sidereal::prelude::*;
 use sidereal_testing::in_process::scripting::answer;
 
@@ -41,4 +44,44 @@ async fn a_batch_is_read_whatever_its_optional_fields_are() {
     let response = store.await.items.execute_batch(batch, None).await.unwrap();
     assert_eq!(response.results()[0].status().code(), 201);
     assert!(response.results()[0].etag().is_none());
+}
+
+/// The header of a whole batch, which no other SDK sends, asked for this.
+#[tokio::test(start_paused = true)]
+async fn each_write_of_a_batch_says_whether_its_item_comes_back() {
+    let sent = Arc::new(Mutex::new(Vec::<(bool, Value)>::new()));
+    let seen = Arc::clone(&sent);
+    let store = Partitioned::scripted(1, move |request| {
+        if request.headers().contains_key("x-ms-cosmos-is-batch-request") {
+            let body = serde_json::from_slice(request.body()).unwrap();
+            seen.lock().unwrap().push((request.headers().contains_key("prefer"), body));
+        }
+        None
+    });
+    let items = store.await.items;
+    let item = json!({"id": "1", "pk": "a"});
+    for wants_items in [false, true] {
+        let write = ItemWriteOptions::default().with_content_response_on_write(wants_items);
+        let options = ItemOptions { write, ..ItemOptions::default() };
+        let batch = TransactionalBatch::new("a").upsert_item(&item, None).read_item("1", None);
+        let response = items.execute_batch(batch, Some(options.clone())).await.unwrap();
+        assert_eq!(response.results()[0].model::<Value>().is_ok(), wants_items);
+        assert!(response.results()[1].model::<Value>().is_ok(), "a read's item comes always");
+        let operations =
+            [BulkOperation::upsert_item("a", &item), BulkOperation::read_item("a", "1")];
+        let report = items.bulk().with_options(options).execute(operations).await.unwrap();
+        let outcome = |at: usize| report.results()[at].outcome().unwrap();
+        assert_eq!(outcome(0).model::<Value>().is_ok(), wants_items);
+        assert!(outcome(1).model::<Value>().is_ok());
+    }
+    let sent = sent.lock().unwrap();
+    let told: Vec<_> = sent
+        .iter()
+        .map(|(prefers, body)| {
+            let minimal = |at: usize| body[at]["minimalReturnPreference"].as_bool();
+            (*prefers, minimal(0), minimal(1))
+        })
+        .collect();
+    let (minimal, whole) = ((false, Some(true), None), (false, None, None));
+    assert_eq!(told, [minimal, minimal, whole, whole]);
 }

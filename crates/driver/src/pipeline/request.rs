@@ -176,8 +176,9 @@ fn item_write(
     options: &ItemWriteOptionsView<'_>,
     headers: &mut HeaderList,
 ) -> Result<(), Error> {
-    // A deletion and a procedure's own response are never shortened.
-    let has_content = !matches!(operation, OperationType::Delete | OperationType::Execute);
+    // A deletion and a procedure's own response are never shortened, and each operation of a batch says it for itself.
+    let has_content =
+        !matches!(operation, OperationType::Delete | OperationType::Execute | OperationType::Batch);
     if has_content && !options.content_response_on_write() {
         headers.insert(names::PREFER, RETURN_MINIMAL);
     }

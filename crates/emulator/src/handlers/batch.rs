@@ -33,14 +33,8 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     }
     let operations = parse_batch(&request.json_body()?)?;
     let definition = container.definition();
-    let batch = Batch {
-        account,
-        request,
-        container,
-        definition: &definition,
-        operations: &operations,
-        minimal: request.typed().prefers_minimal()?,
-    };
+    let batch =
+        Batch { account, request, container, definition: &definition, operations: &operations };
     if request.typed().is_batch_atomic()? { batch.transactional() } else { batch.bulk() }
 }
 
@@ -50,8 +44,6 @@ struct Batch<'a> {
     container: &'a Container,
     definition: &'a Definition,
     operations: &'a [BatchOperation],
-    /// Whether the client wants no items back but those that it reads.
-    minimal: bool,
 }
 
 /// The outcome of one operation.
@@ -159,7 +151,7 @@ impl Batch<'_> {
         let written = self.decide_freely(transaction, operation, key)?;
         let answered = match written.outcome {
             Outcome::Deleted => 0,
-            Outcome::Created | Outcome::Replaced if self.minimal => 0,
+            Outcome::Created | Outcome::Replaced if operation.minimal_return_preference => 0,
             Outcome::Created | Outcome::Replaced | Outcome::Read => written.item.size(),
         };
         *room = room.checked_sub(answered).ok_or_else(ServiceError::batch_response_too_large)?;
@@ -231,10 +223,12 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// `Prefer: return=minimal` leaves out what the client wrote itself; reads keep their items.
+    /// Leaves out the items of writes that prefer it; reads keep theirs. `Prefer: return=minimal` on the request says
+    /// nothing: no SDK sends it with a batch.
     fn drop_written_bodies(&self, results: &mut [BatchResult]) {
         for (operation, result) in self.operations.iter().zip(results) {
-            if operation.operation_type != BatchOperationType::Read {
+            let is_read = operation.operation_type == BatchOperationType::Read;
+            if operation.minimal_return_preference && !is_read {
                 result.resource_body = None;
             }
         }
@@ -251,9 +245,7 @@ impl Batch<'_> {
         if self.request.typed().is_batch_atomic()? {
             self.account.spend(partition, self.request.now, charge);
         }
-        if self.minimal {
-            self.drop_written_bodies(&mut results);
-        }
+        self.drop_written_bodies(&mut results);
         let body = serde_json::to_vec(&results).unwrap_or_default();
         let partition_headers = PartitionHeaders {
             request: self.request,

@@ -44,6 +44,9 @@ pub struct BatchOperation {
     /// The version the item must not have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub if_none_match: Option<Etag>,
+    /// Whether a write is answered without the item.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub minimal_return_preference: bool,
     /// Anything else the sender put in.
     #[serde(flatten)]
     pub other: Map<String, Value>,
@@ -59,6 +62,7 @@ impl BatchOperation {
             resource_body: None,
             if_match: None,
             if_none_match: None,
+            minimal_return_preference: false,
             other: Map::new(),
         }
     }
