@@ -6,17 +6,19 @@ use std::time::{Duration, Instant};
 use sidereal_protocol::headers::ResponseHeaders;
 use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId};
 
+use uuid::Uuid;
+
 use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, RequestDiagnostics};
 use crate::retry::{Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict};
 use crate::routing::{
-    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left,
+    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left, of_lost_request,
 };
 use crate::session::{Seen, SessionHeaders, SessionNews};
 use crate::system::Clock;
-use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
+use crate::transport::{HttpErrorKind, TransportOutcome, TransportResponse, TransportResult};
 
 /// The longest that an operation waits for a container to be read anew before it tries again with what is known.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
@@ -60,11 +62,11 @@ impl Run<'_> {
             self.note_answer(&other.endpoint, result);
             let told = diagnostics.last_at(&other.endpoint.endpoint);
             self.observe_outcome(&other.endpoint, result, sent, told, state);
-            self.blame(&other.endpoint, result, false, state);
+            self.blame(&other.endpoint, result, raced.started, state);
         }
         match routed.probe {
             Some(_) => self.judge_probe(raced, routed, state),
-            None => self.count_hedge_wins(raced, routed, state),
+            None => self.count_slowness(raced, routed, diagnostics.activity_id(), state),
         }
     }
 
@@ -140,22 +142,39 @@ impl Run<'_> {
         took <= self.hedging_threshold(raced.started)
     }
 
-    /// Hedges that beat a partition's region again and again count as a failure of the partition there.
-    fn count_hedge_wins(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
+    /// Counts an attempt that was slower than another region as a part of a failure of its partition there: a hedge that
+    /// has beaten it, and, in an account where they could go elsewhere, a write that took longer than a hedge would wait.
+    fn count_slowness(
+        &self,
+        raced: &Raced<'_>,
+        routed: &Routed,
+        activity_id: Uuid,
+        state: &OperationRetryState,
+    ) {
         let Some(partition) = &state.partition else { return };
-        match raced.is_hedge && matches!(raced.result.outcome, TransportOutcome::Success(_)) {
-            true => {
-                let threshold = self.core.locations.config().consecutive_hedge_win_threshold;
-                if partition.hedge_wins.won(threshold) {
-                    self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
-                }
-            }
-            // One that was slow as well, and not hedged because the budget was spent, proves nothing.
-            false if partition.hedge_wins.are_any() && self.was_in_time(raced) => {
-                partition.hedge_wins.reset();
-            }
-            false => {}
+        if !matches!(raced.result.outcome, TransportOutcome::Success(_)) {
+            return;
         }
+        let slowness = partition.slowness(self.traffic());
+        let is_slow = raced.is_hedge || self.is_slow_write(raced);
+        if is_slow {
+            let threshold = self.core.locations.config().consecutive_hedge_win_threshold;
+            if slowness.slow(threshold) {
+                self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
+            }
+        } else if slowness.heeds_in_time(activity_id) && self.was_in_time(raced) {
+            // One that was slow as well, and not hedged because the budget was spent, proves nothing.
+            slowness.in_time(activity_id);
+        }
+    }
+
+    /// Whether an outcome is that of a write on one item that took longer than a hedge would wait for, in an account where
+    /// it could have gone elsewhere.
+    fn is_slow_write(&self, raced: &Raced<'_>) -> bool {
+        self.kind.is_write()
+            && self.operation.is_about_one_item()
+            && self.core.locations.snapshot().account.is_multi_write()
+            && !self.was_in_time(raced)
     }
 
     fn mark_partition(
@@ -184,10 +203,10 @@ impl Run<'_> {
         &self,
         endpoint: &CosmosEndpoint,
         result: &TransportResult,
-        is_probe: bool,
+        started: Instant,
         state: &mut OperationRetryState,
     ) {
-        let evaluation = self.evaluate(result, endpoint, is_probe, state);
+        let evaluation = self.evaluate(result, started, endpoint, false, state);
         self.apply(&evaluation.effects, result.at);
     }
 
@@ -207,7 +226,8 @@ impl Run<'_> {
             state.budgets = self.with_session_retry(raced, sent, state);
         }
         let is_probe = routed.probe.is_some() && !raced.is_hedge;
-        let evaluation = self.evaluate(&raced.result, &raced.endpoint, is_probe, state);
+        let evaluation =
+            self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state);
         self.apply(&evaluation.effects, raced.result.at);
         if self.doubts_write_region(&raced.endpoint, &evaluation.effects) {
             self.core.account.request_refresh();
@@ -265,7 +285,7 @@ impl Run<'_> {
                 true
             }
         };
-        self.evaluate(&raced.result, &raced.endpoint, is_probe, state).verdict
+        self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state).verdict
     }
 
     /// The verdict, once the effects are applied: a partition that has moved gives its operation somewhere to
@@ -279,7 +299,8 @@ impl Run<'_> {
     ) -> Verdict {
         match evaluation.verdict.decision {
             Decision::RetryHere { .. } if self.follows_partition(state) => {
-                self.evaluate(&raced.result, &raced.endpoint, is_probe, state).verdict
+                self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state)
+                    .verdict
             }
             _ => evaluation.verdict,
         }
@@ -353,6 +374,7 @@ impl Run<'_> {
     fn evaluate(
         &self,
         result: &TransportResult,
+        started: Instant,
         endpoint: &CosmosEndpoint,
         is_probe: bool,
         state: &mut OperationRetryState,
@@ -374,8 +396,24 @@ impl Run<'_> {
             is_probe,
         };
         let outcome = &result.outcome;
-        evaluate_transport_result(self.kind, &attempted, outcome, state, &circumstances)
+        let evaluation =
+            evaluate_transport_result(self.kind, &attempted, outcome, state, &circumstances);
+        match is_of_one_request(outcome)
+            && !self.core.answers.is_silent_since(endpoint.slot, started)
+        {
+            true => Evaluation {
+                effects: of_lost_request(evaluation.effects, &attempted),
+                ..evaluation
+            },
+            false => evaluation,
+        }
     }
+}
+
+/// Whether a request was lost on a connection that may serve others: it timed out, or its stream was reset.
+fn is_of_one_request(outcome: &TransportOutcome) -> bool {
+    let TransportOutcome::TransportError { error, .. } = outcome else { return false };
+    matches!(error.kind(), HttpErrorKind::Timeout | HttpErrorKind::StreamReset)
 }
 
 /// The partition that a response tells of, where nothing was known.

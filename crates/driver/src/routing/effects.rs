@@ -54,6 +54,24 @@ pub(crate) struct Attempted<'a> {
     pub(crate) is_probe: bool,
 }
 
+/// The effects of a request that was lost while its endpoint answered others: its partition does not serve there, and
+/// that is evidence against the endpoint, not a verdict.
+pub(crate) fn of_lost_request(
+    effects: LocationEffects,
+    attempted: &Attempted<'_>,
+) -> LocationEffects {
+    let is_endpoint_mark = |effect: &LocationEffect| {
+        let transport = UnavailableReason::TransportError;
+        matches!(effect, LocationEffect::MarkEndpointUnavailable { reason, .. } if *reason == transport)
+    };
+    if !effects.iter().any(is_endpoint_mark) {
+        return effects;
+    }
+    let timeout = Effect::MarkEndpoint(UnavailableReason::RequestTimeout);
+    let smaller = [Effect::MarkPartition, timeout].map(|it| LocationEffect::of(it, attempted));
+    effects.into_iter().filter(|it| !is_endpoint_mark(it)).chain(smaller).collect()
+}
+
 impl LocationEffect {
     /// What an effect of the matrix means after an attempt.
     pub(crate) fn of(effect: Effect, attempted: &Attempted<'_>) -> Self {

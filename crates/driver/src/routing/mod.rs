@@ -24,6 +24,7 @@ mod partition;
 mod partition_endpoint_state;
 mod partition_failover_config;
 mod refresh_allowance;
+mod slowness;
 mod write_gate;
 
 pub(crate) use account_endpoint_state::{AccountEndpointState, CosmosEndpoint, RegionPreference};
@@ -35,7 +36,7 @@ pub(crate) use account_metadata_cache::AccountMetadataCache;
 pub(crate) use answer_times::AnswerTimes;
 pub(crate) use container_cache::{ContainerCache, MetadataFuture, MetadataReader, Stale};
 pub use container_metadata::ContainerMetadata;
-pub(crate) use effects::{Attempted, LocationEffect, LocationEffects};
+pub(crate) use effects::{Attempted, LocationEffect, LocationEffects, of_lost_request};
 pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
     FailedEndpoints, Route, Wanted, is_elsewhere_left, resolve_hedge, resolve_route,

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 
+use super::Traffic;
+use super::slowness::Slowness;
+
 /// Names a partition of an account: range `0` exists in every container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PartitionId {
@@ -23,7 +26,8 @@ pub(crate) struct Partition {
     /// The ranges that it was split or merged from.
     pub(crate) parents: Vec<PartitionKeyRangeId>,
     pub(crate) activity: PartitionActivity,
-    pub(crate) hedge_wins: HedgeWins,
+    /// How slow it is where it is served.
+    slowness: [Slowness; 2],
 }
 
 impl Partition {
@@ -35,39 +39,18 @@ impl Partition {
         // A RID is base64, and so a header.
         let container_rid_header = HeaderValue::from_str(&container_rid).ok();
         let id = PartitionId { container_rid, range };
-        let (activity, hedge_wins) = (PartitionActivity::default(), HedgeWins::default());
-        Self { id, container_rid_header, parents, activity, hedge_wins }
+        let (activity, slowness) = (PartitionActivity::default(), Default::default());
+        Self { id, container_rid_header, parents, activity, slowness }
+    }
+
+    /// How slow its reads or its writes are: apart from each other, for they may be served in different regions.
+    pub(crate) fn slowness(&self, traffic: Traffic) -> &Slowness {
+        &self.slowness[usize::from(traffic == Traffic::Writes)]
     }
 
     /// The id of its range.
     pub(crate) fn range(&self) -> &PartitionKeyRangeId {
         &self.id.range
-    }
-}
-
-/// How many hedges in a row have beaten the region of a partition.
-#[derive(Debug, Default)]
-pub(crate) struct HedgeWins(AtomicU32);
-
-impl HedgeWins {
-    /// Notes that a hedge has won; says whether it is the last of so many in a row, and begins anew then.
-    pub(crate) fn won(&self, of: u32) -> bool {
-        // Relaxed: a count by itself. Exactly one thread brings it to the number, and resets it.
-        let is_last = self.0.fetch_add(1, Ordering::Relaxed).saturating_add(1) == of.max(1);
-        if is_last {
-            self.0.store(0, Ordering::Relaxed);
-        }
-        is_last
-    }
-
-    /// Whether there are any: in the usual case there are none, and nothing is written that other cores read.
-    pub(crate) fn are_any(&self) -> bool {
-        self.0.load(Ordering::Relaxed) != 0
-    }
-
-    /// Notes that the region has answered in time by itself.
-    pub(crate) fn reset(&self) {
-        self.0.store(0, Ordering::Relaxed);
     }
 }
 

@@ -343,3 +343,44 @@ async fn queries_feeds_and_metadata_are_hedged_too() {
     stack.account.account().add_fault(rule).unwrap();
     assert_eq!(contexts(&stack.execute(&metadata).await), ["initial", "hedging"]);
 }
+
+/// Slow writes were counted with the reads of their partition, and reads in time began the count again.
+#[tokio::test(start_paused = true)]
+async fn writes_that_are_slow_again_and_again_leave_their_region_apart_from_reads() {
+    let account =
+        AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
+    let stack = hedging(account).await;
+    let customer = stack.customer_in("1").await;
+    stack.inject_in_range("UK South", "1", Operation::Upsert, slow(500 * MS));
+    let mut slow_ones = 0;
+    while regions(&stack.execute(&upsert_of(&customer, "1")).await) == ["UK South"] {
+        slow_ones += 1;
+        assert!(slow_ones < 100, "they never move");
+        assert_eq!(regions(&stack.execute(&read_of(&customer, "1")).await), ["UK South"]);
+    }
+    // Five of them are a failure, and more than five failures open the circuit.
+    assert_eq!(slow_ones, 30);
+    assert_eq!(regions(&stack.execute(&read_of(&customer, "1")).await), ["UK South"]);
+}
+
+/// A tenth of the reads of one partition hang: none fails, and the partition moves.
+#[tokio::test(start_paused = true)]
+async fn a_gray_partition_moves() {
+    let stack = hedging(AccountOptions { partitions: Some(4), ..AccountOptions::default() }).await;
+    let customer = stack.customer_in("1").await;
+    stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+    let mut reads = 0;
+    loop {
+        let rule = stack.inject_in_range("UK South", "1", Operation::Read, FaultEffect::Hang);
+        stack.execute(&read_of(&customer, "1")).await.unwrap();
+        stack.account.account().remove_fault(&rule);
+        for _ in 0..9 {
+            stack.execute(&read_of(&customer, "1")).await.unwrap();
+        }
+        reads += 10;
+        assert!(reads < 2_000, "it never moves");
+        if regions(&stack.execute(&read_of(&customer, "1")).await) == ["West US"] {
+            break;
+        }
+    }
+}

@@ -359,3 +359,25 @@ async fn a_probe_that_never_answers_leaves_the_next_one_to_another_after_its_lea
     tokio::time::sleep(6 * SECOND).await;
     assert_eq!(regions(&stack.execute(&read_of(&sick, "1")).await), ["UK South"]);
 }
+
+/// One request that timed out moved every partition of its region for a minute.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_times_out_beside_others_that_do_not_blames_its_partition() {
+    let account =
+        AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
+    let stack = std::sync::Arc::new(Stack::partitioned(account, "UK South").await);
+    let (sick, other) = (stack.customer_in("1").await, stack.customer_in("2").await);
+    stack.inject_in_range("UK South", "1", Operation::Upsert, FaultEffect::Hang);
+    let hung = {
+        let (stack, write) = (std::sync::Arc::clone(&stack), upsert_of(&sick, "1"));
+        tokio::spawn(async move { stack.execute(&write).await })
+    };
+    for _ in 0..300 {
+        let written = stack.execute(&upsert_of(&other, "1")).await;
+        assert_eq!(regions(&written), ["UK South"]);
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    let written = hung.await.unwrap();
+    assert_eq!(regions(&written).last().map(String::as_str), Some("West US"));
+    written.unwrap();
+}

@@ -314,6 +314,6 @@ async fn a_session_is_waited_for_instead_of_read_in_a_slow_write_region() {
     stack.inject("West US", Operation::Read, slow, None);
     let (requests, p99) = write_and_read(&stack, 1_000).await;
     assert!(requests <= 1_100, "{requests} requests");
-    // The least time before a hedge, and a round trip.
-    assert!(p99 <= Duration::from_millis(65), "{p99:?}");
+    // A read that came too early, the least time before a hedge, and its round trip.
+    assert!(p99 <= Duration::from_millis(100), "{p99:?}");
 }
