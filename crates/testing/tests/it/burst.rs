@@ -108,6 +108,24 @@ fn pool(runtime: &CosmosDriverRuntime, account: &InProcessAccount) -> PoolSnapsh
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_region_that_hangs_gets_no_further_connections() {
+    let mut options = CosmosClientOptions::default();
+    options.availability.end_to_end_timeout = Some(3 * SECOND);
+    options.availability.hedging_enabled = Some(false);
+    let stack = Stack::with(AccountOptions::default(), CosmosClientOptions::default()).await;
+    let runtime = stack.account.runtime();
+    let driver = stack.account.driver_on(runtime.clone(), options);
+    let (operation, call) = (read("1"), OperationOptions::default());
+    driver.execute_operation(&operation, &call).await.unwrap();
+    tokio::time::sleep(2 * SECOND).await;
+    stack.inject(REGIONS[0], Operation::Read, FaultEffect::Hang, None);
+    let processors = std::thread::available_parallelism().unwrap().get();
+    let reads = (0..100 * processors).map(|_| driver.execute_operation(&operation, &call));
+    assert!(join_all(reads).await.iter().all(Result::is_err));
+    assert!(pool(&runtime, &stack.account).shards.len() <= 2 * processors);
+}
+
+#[tokio::test(start_paused = true)]
 async fn connections_follow_the_load_and_the_idle_ones_are_closed() {
     let stack = Stack::with(AccountOptions::default(), CosmosClientOptions::default()).await;
     let runtime = stack.account.runtime();

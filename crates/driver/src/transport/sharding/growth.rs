@@ -16,6 +16,10 @@ const CONNECT_SLACK: Duration = Duration::from_secs(1);
 /// burst takes that the connections at hand absorb, short beside the time that a request takes.
 const WIDEN_INTERVAL: Duration = Duration::from_millis(10);
 
+/// The endpoint must have answered within this time to get more than the eager shards: further connections do not help
+/// one that hangs, and would only hold more requests.
+const ANSWER_WINDOW: Duration = Duration::from_secs(1);
+
 impl EndpointShardPool {
     /// Starts with a client that exists already and has a connection.
     pub(in crate::transport) fn adopt(self: &Arc<Self>, client: Arc<dyn HttpClient>) {
@@ -72,11 +76,18 @@ impl EndpointShardPool {
         });
     }
 
+    /// Lets there be so many shards more, if the endpoint answers.
+    pub(super) fn widen_by(&self, count: u32) {
+        if self.has_answered_within(ANSWER_WINDOW) {
+            self.shards().widen(count);
+        }
+    }
+
     /// Doubles the shards, unless connections are being made.
     fn widen(self: &Arc<Self>) {
         let shards = self.shards().load_full();
         if shards.iter().all(|shard| shard.is_ready()) {
-            self.shards().widen(u32::try_from(shards.len().max(1)).unwrap_or(u32::MAX));
+            self.widen_by(u32::try_from(shards.len().max(1)).unwrap_or(u32::MAX));
             // Makes as many as the waiters need.
             self.serve_queue();
         }

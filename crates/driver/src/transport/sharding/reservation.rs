@@ -191,7 +191,7 @@ impl EndpointShardPool {
     }
 
     /// Whether some request was answered in a time that ends now.
-    fn has_answered_within(&self, time: Duration) -> bool {
+    pub(super) fn has_answered_within(&self, time: Duration) -> bool {
         let since = self.age().saturating_sub(time);
         self.shards().load().iter().any(|shard| shard.has_answered_since(since))
     }

@@ -104,7 +104,7 @@ impl EndpointShardPool {
         let views = shards.iter().map(|shard| shard.view(config));
         if should_scale_up(views, config.scale_up_threshold_ratio) {
             if !self.shards().has_free_slot() {
-                self.shards().widen(1);
+                self.widen_by(1);
             }
             self.grow();
         }
