@@ -17,10 +17,10 @@ use tokio::sync::watch;
 
 use super::container_reader::{read_container, read_range_changes};
 use super::{ContainerMetadata, LocationStateStore, Partition};
-use crate::system::{Clock, TaskSpawner};
+use crate::system::{Clock, Epoch, LastUse, TaskSpawner, evict_least_recent};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationTarget};
 
-/// The most containers that are kept. An application that uses more reads one of them anew for each.
+/// The most containers that are kept. An application that uses more reads the one again that it used least recently.
 const MAX_CONTAINERS: usize = 10_000;
 
 /// The least time between two reads of a container, however many operations ask: a split under load must not
@@ -53,6 +53,8 @@ pub(crate) enum Stale {
 pub(crate) struct ContainerCache {
     /// By the container's link. Changed only when a container is new.
     containers: ArcSwap<BTreeMap<Arc<str>, Arc<ContainerEntry>>>,
+    epoch: Epoch,
+    capacity: usize,
     reader: Weak<dyn MetadataReader>,
     /// Told of partitions that are gone.
     locations: Arc<LocationStateStore>,
@@ -63,6 +65,7 @@ pub(crate) struct ContainerCache {
 #[derive(Debug)]
 struct ContainerEntry {
     link: Arc<str>,
+    last_use: LastUse,
     resolution: ArcSwap<Resolution>,
     is_recreated: AtomicBool,
     /// How many reads were asked for.
@@ -86,7 +89,14 @@ impl ContainerCache {
         locations: Arc<LocationStateStore>,
         tasks: TaskSpawner,
     ) -> Self {
-        Self { containers: ArcSwap::default(), reader, locations, tasks }
+        Self {
+            containers: ArcSwap::default(),
+            epoch: Epoch::default(),
+            capacity: MAX_CONTAINERS,
+            reader,
+            locations,
+            tasks,
+        }
     }
 
     /// The partition that an operation is about, as far as it is known. A container of which nothing is known
@@ -102,6 +112,7 @@ impl ContainerCache {
             self.request(&self.entry(container));
             return None;
         };
+        entry.last_use.note(&self.epoch);
         let resolution = entry.resolution.load();
         match &resolution.known {
             Some(known) => known.partition_of(target).cloned(),
@@ -184,14 +195,16 @@ impl ContainerCache {
 
     fn entry(&self, container: &Arc<str>) -> Arc<ContainerEntry> {
         if let Some(entry) = self.containers.load().get(container) {
+            entry.last_use.note(&self.epoch);
             return Arc::clone(entry);
         }
-        let made = Arc::new(ContainerEntry::new(container));
+        self.epoch.advance();
+        let made = Arc::new(ContainerEntry::new(container, LastUse::now(&self.epoch)));
         self.containers.rcu(|containers| {
             let mut containers = BTreeMap::clone(containers);
             if !containers.contains_key(container) {
-                if containers.len() >= MAX_CONTAINERS {
-                    containers.pop_first();
+                if containers.len() >= self.capacity {
+                    evict_least_recent(&mut containers, |entry| &entry.last_use);
                 }
                 containers.insert(Arc::clone(container), Arc::clone(&made));
             }
@@ -225,9 +238,10 @@ impl ContainerCache {
 }
 
 impl ContainerEntry {
-    fn new(link: &Arc<str>) -> Self {
+    fn new(link: &Arc<str>, last_use: LastUse) -> Self {
         Self {
             link: Arc::clone(link),
+            last_use,
             resolution: ArcSwap::default(),
             is_recreated: AtomicBool::new(false),
             wanted: AtomicU64::new(0),
@@ -300,5 +314,45 @@ impl Drop for Reading {
             self.entry.is_reading.store(false, Ordering::SeqCst);
             self.entry.done.send_replace(u64::MAX);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::routing::PartitionFailoverConfig;
+    use crate::system::BackgroundTaskManager;
+
+    #[derive(Debug)]
+    struct NoReader;
+
+    impl MetadataReader for NoReader {
+        fn execute<'a>(&'a self, _: &'a CosmosOperation) -> MetadataFuture<'a> {
+            Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "nothing is there")) })
+        }
+    }
+
+    /// The first container by name was read again and again, however often it was used.
+    #[tokio::test]
+    async fn the_container_that_was_used_least_recently_makes_room() {
+        let global = "https://contoso.documents.azure.com".parse().unwrap();
+        let config = PartitionFailoverConfig::of(&crate::options::OptionLayers::default());
+        let locations = Arc::new(LocationStateStore::new(global, Default::default(), config));
+        let tasks = BackgroundTaskManager::new();
+        let nobody: Weak<NoReader> = Weak::new();
+        let mut cache = ContainerCache::new(nobody, locations, tasks.spawner());
+        cache.capacity = 3;
+        let is_kept = |name: &str| cache.containers.load().contains_key(name);
+        let is_used = |name: &str| drop(cache.partition(&name.into(), None, Clock::now()));
+        for name in ["a", "b", "c"] {
+            is_used(name);
+        }
+        for newcomer in ["d", "e", "f"] {
+            is_used("a");
+            is_used(newcomer);
+            assert!(is_kept("a") && is_kept(newcomer));
+        }
+        assert!(!is_kept("b") && !is_kept("c") && !is_kept("d"));
+        assert_eq!(cache.containers.load().len(), 3);
     }
 }

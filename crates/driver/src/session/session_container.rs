@@ -12,8 +12,10 @@ use http::{HeaderMap, HeaderValue};
 use sidereal_protocol::headers::ResponseHeaders;
 use sidereal_protocol::{PartitionKeyRangeId, PartitionSessionToken, SessionToken};
 
-/// The most containers whose sessions are kept. An application that uses more begins the session of one anew
-/// for each; what it reads there may then be older than what it wrote.
+use crate::system::{Epoch, LastUse, evict_least_recent};
+
+/// The most containers whose sessions are kept. An application that uses more loses the session of the one that it
+/// used least recently; what it reads there may then be older than what it wrote.
 const MAX_CONTAINERS: usize = 10_000;
 
 /// The most ranges whose progress is kept, those included that were split or merged away. The lowest ids go
@@ -21,10 +23,24 @@ const MAX_CONTAINERS: usize = 10_000;
 const MAX_RANGES: usize = 50_000;
 
 /// The sessions of one account.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct SessionContainer {
     /// By the container's link. Changed only when a container is new or was recreated.
     containers: ArcSwap<BTreeMap<Arc<str>, Arc<ContainerSession>>>,
+    epoch: Epoch,
+    max_containers: usize,
+    max_ranges: usize,
+}
+
+impl Default for SessionContainer {
+    fn default() -> Self {
+        Self {
+            containers: ArcSwap::default(),
+            epoch: Epoch::default(),
+            max_containers: MAX_CONTAINERS,
+            max_ranges: MAX_RANGES,
+        }
+    }
 }
 
 /// What a request carries of its session.
@@ -72,6 +88,8 @@ struct ContainerSession {
     /// The container's RID, once a response has named it. A container that was recreated under the same name has
     /// another one, and its log starts over.
     rid: OnceLock<HeaderValue>,
+    last_use: LastUse,
+    max_ranges: usize,
     /// Changed only when a range is new.
     ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
 }
@@ -112,6 +130,7 @@ impl SessionContainer {
     ) -> Option<SessionHeaders> {
         let containers = self.containers.load();
         let session = containers.get(container)?;
+        session.last_use.note(&self.epoch);
         let ranges = session.ranges.load();
         let (token, kept) = match range {
             Some((range, parents)) => inherited(&ranges, range, parents)?,
@@ -134,6 +153,9 @@ impl SessionContainer {
         let rid = said.owner_id.filter(|rid| !rid.is_empty());
         let containers = self.containers.load();
         let before = containers.get(container);
+        if let Some(session) = before {
+            session.last_use.note(&self.epoch);
+        }
         let known = before.filter(|session| session.is_of(rid));
         // The usual case: nothing was written since, and nothing is parsed.
         if known.is_some_and(|session| session.has_seen(text)) {
@@ -162,15 +184,29 @@ impl SessionContainer {
         });
     }
 
+    /// A session that has seen nothing.
+    fn session_of(&self, rid: Option<&HeaderValue>) -> ContainerSession {
+        let session = ContainerSession {
+            rid: OnceLock::new(),
+            last_use: LastUse::now(&self.epoch),
+            max_ranges: self.max_ranges,
+            ranges: ArcSwap::default(),
+        };
+        session.is_of(rid);
+        session
+    }
+
     /// The session of a container that is new, or was recreated.
     fn begin(&self, container: &Arc<str>, rid: Option<&HeaderValue>) -> Arc<ContainerSession> {
-        let session = Arc::new(ContainerSession::new(rid));
+        self.epoch.advance();
+        let session = Arc::new(self.session_of(rid));
         self.containers.rcu(|containers| {
             let mut containers = BTreeMap::clone(containers);
             // Another response may have begun it meanwhile.
             if containers.get(container).is_none_or(|it| !it.is_of(rid)) {
-                if containers.len() >= MAX_CONTAINERS {
-                    containers.pop_first();
+                let is_new = !containers.contains_key(container);
+                if is_new && containers.len() >= self.max_containers {
+                    evict_least_recent(&mut containers, |session| &session.last_use);
                 }
                 containers.insert(Arc::clone(container), Arc::clone(&session));
             }
@@ -181,6 +217,15 @@ impl SessionContainer {
 }
 
 type Ranges = BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>;
+
+/// Drops the range with the lowest number: ids are texts, of which "10" comes before "9". One that is no number
+/// counts as young.
+fn evict_oldest(ranges: &mut Ranges) {
+    let number = |id: &&PartitionKeyRangeId| id.as_str().parse::<u64>().unwrap_or(u64::MAX);
+    if let Some(oldest) = ranges.keys().min_by_key(number).cloned() {
+        ranges.remove(&oldest);
+    }
+}
 
 /// The token of a range: its own, unless more was seen of its parents. And since when the session keeps it so.
 fn inherited(
@@ -217,12 +262,6 @@ fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<Seen>)> {
 }
 
 impl ContainerSession {
-    fn new(rid: Option<&HeaderValue>) -> Self {
-        let session = Self { rid: OnceLock::new(), ranges: ArcSwap::default() };
-        session.is_of(rid);
-        session
-    }
-
     /// Whether the session is about the container with this RID: only two different RIDs mean two containers. The
     /// first RID that a response names becomes the session's.
     fn is_of(&self, rid: Option<&HeaderValue>) -> bool {
@@ -246,8 +285,8 @@ impl ContainerSession {
         self.ranges.rcu(|ranges| {
             let mut ranges = BTreeMap::clone(ranges);
             if !ranges.contains_key(range) {
-                if ranges.len() >= MAX_RANGES {
-                    ranges.pop_first();
+                if ranges.len() >= self.max_ranges {
+                    evict_oldest(&mut ranges);
                 }
                 ranges.insert(range.clone(), Arc::clone(&made));
             }
@@ -411,7 +450,7 @@ mod tests {
             // Filled at once, not by `observe`, which copies the map for each new container.
             let link: Arc<str> = format!("dbs/store/colls/{number:06}").into();
             if number < MAX_CONTAINERS {
-                let session = Arc::new(ContainerSession::new(None));
+                let session = Arc::new(sessions.session_of(None));
                 let mut containers = Arc::unwrap_or_clone(sessions.containers.swap(Arc::default()));
                 containers.insert(link, session);
                 sessions.containers.store(Arc::new(containers));
@@ -421,5 +460,34 @@ mod tests {
         }
         assert_eq!(sessions.containers.load().len(), MAX_CONTAINERS);
         assert!(sessions.token_for("dbs/store/colls/010004", None).is_some());
+    }
+
+    /// The first container by name lost its session again and again, however often it was used.
+    #[test]
+    fn the_session_that_was_used_least_recently_makes_room() {
+        let sessions = SessionContainer { max_containers: 3, ..SessionContainer::default() };
+        let seen = |name: &str| sessions.take(&name.into(), &response("0:1#1", "rid"));
+        let is_kept = |name: &str| sessions.containers.load().contains_key(name);
+        for name in ["a", "b", "c"] {
+            seen(name);
+        }
+        for newcomer in ["d", "e", "f"] {
+            assert!(sessions.token_for("a", None).is_some());
+            seen(newcomer);
+            assert!(is_kept("a") && is_kept(newcomer));
+        }
+        assert!(!is_kept("b") && !is_kept("c") && !is_kept("d"));
+    }
+
+    /// "10" is before "9" as a text, and was dropped in its place.
+    #[test]
+    fn the_oldest_range_is_the_one_with_the_lowest_number() {
+        let sessions = SessionContainer { max_ranges: 3, ..SessionContainer::default() };
+        for range in [9, 10, 11, 100] {
+            let token = format!("{range}:1#1");
+            sessions.take(&orders(), &response(&token, "rid"));
+        }
+        let is_kept = |range: u32| of_range(&sessions, range, &[]).is_some();
+        assert!(!is_kept(9) && is_kept(10) && is_kept(11) && is_kept(100));
     }
 }
