@@ -38,6 +38,8 @@ const QUERY_KIBIBYTE: f64 = 0.05;
 
 /// A response without data: a refused or conditional operation, a metadata read, an empty feed page.
 pub(crate) const MINIMUM: f64 = 1.0;
+/// A page of a query that did nothing: every page is charged, and those of a query cost together what one page would.
+pub(crate) const LEAST_OF_PAGE: f64 = 0.01;
 /// Creating, replacing or deleting a database or container.
 pub(crate) const METADATA_WRITE: f64 = 4.95;
 

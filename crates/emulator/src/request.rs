@@ -75,7 +75,7 @@ pub(crate) struct ClassifiedRequest {
 impl ClassifiedRequest {
     pub(crate) fn new(request: Request<Bytes>, arrival: Arrival, catalog: &Catalog) -> Self {
         let (parts, body) = request.into_parts();
-        let path: Result<RequestPath, _> = parts.uri.path().parse();
+        let path = path_of(&parts.uri);
         let (operation, malformed_flag) =
             match operation_of(&parts.method, &parts.headers, path.as_ref().ok()) {
                 Ok(operation) => (operation, None),
@@ -316,6 +316,18 @@ impl ClassifiedRequest {
         let host = || self.headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let authority = self.uri.authority().map(http::uri::Authority::as_str).or_else(host);
         [scheme, "://", authority.unwrap_or("localhost"), path].concat()
+    }
+}
+
+/// The resource that a URI names. The JavaScript SDK leaves `?` in the id of an item as it is, and no request about items
+/// has a query, so what is behind it belongs to the id.
+fn path_of(uri: &Uri) -> Result<RequestPath, sidereal_protocol::Error> {
+    let path: RequestPath = uri.path().parse()?;
+    match uri.query() {
+        Some(query) if path.kind() == ResourceType::Document && !path.is_feed() => {
+            format!("{}%3F{query}", uri.path()).parse()
+        }
+        Some(_) | None => Ok(path),
     }
 }
 

@@ -5,7 +5,9 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
+use serde_json::{Value, json};
 use sidereal_query::IndexPath;
 
 use super::parsed_query::ParsedQuery;
@@ -41,8 +43,67 @@ struct CompositeIndex {
     index_impact_score: &'static str,
 }
 
+/// The same in the service's second form.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct IndexMetrics {
+    utilized: IndexLists,
+    potential: IndexLists,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct IndexLists {
+    single_indexes: Vec<Value>,
+    composite_indexes: Vec<Value>,
+}
+
+impl IndexLists {
+    /// A list says how much an index would help, if it is not there.
+    fn new(single: &[SingleIndex], composite: &[CompositeIndex], is_potential: bool) -> Self {
+        let entry = |name: &str, specs: Value, score: &str| match is_potential {
+            true => json!({ name: specs, "IndexImpactScore": score }),
+            false => json!({ name: specs }),
+        };
+        let single = single.iter();
+        let composite = composite.iter();
+        Self {
+            single_indexes: single
+                .map(|it| entry("IndexSpec", json!(it.index_spec), it.index_impact_score))
+                .collect(),
+            composite_indexes: composite
+                .map(|it| entry("IndexSpecs", json!(it.index_specs), it.index_impact_score))
+                .collect(),
+        }
+    }
+}
+
 /// The value of `x-ms-cosmos-index-utilization`: JSON in base64.
-pub(super) fn of(query: &ParsedQuery, definition: &Definition) -> Result<String> {
+pub(super) fn in_base64(query: &ParsedQuery, definition: &Definition) -> Result<String> {
+    let utilization = utilization_of(query, definition)?;
+    Ok(STANDARD.encode(serde_json::to_vec(&utilization).unwrap_or_default()))
+}
+
+/// The same for `x-ms-cosmos-populateindexmetrics-V2`: percent-encoded JSON.
+pub(super) fn percent_encoded(query: &ParsedQuery, definition: &Definition) -> Result<String> {
+    let told = utilization_of(query, definition)?;
+    let metrics = IndexMetrics {
+        utilized: IndexLists::new(
+            &told.utilized_single_indexes,
+            &told.utilized_composite_indexes,
+            false,
+        ),
+        potential: IndexLists::new(
+            &told.potential_single_indexes,
+            &told.potential_composite_indexes,
+            true,
+        ),
+    };
+    let text = serde_json::to_string(&metrics).unwrap_or_default();
+    Ok(utf8_percent_encode(&text, NON_ALPHANUMERIC).to_string())
+}
+
+fn utilization_of(query: &ParsedQuery, definition: &Definition) -> Result<IndexUtilization> {
     let mut utilization = IndexUtilization::default();
     let condition = query.index_condition();
     let mut paths: Vec<IndexPath> =
@@ -74,7 +135,7 @@ pub(super) fn of(query: &ParsedQuery, definition: &Definition) -> Result<String>
             index_impact_score: "High",
         });
     }
-    Ok(STANDARD.encode(serde_json::to_vec(&utilization).unwrap_or_default()))
+    Ok(utilization)
 }
 
 /// A path as indexing policies write it.

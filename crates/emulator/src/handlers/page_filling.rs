@@ -1,7 +1,7 @@
 //! Filling a page from one slice after the other: how items become rows, and where the page ends.
 //!
-//! As on the service, reading stops where the page is full. Whether there is more only the next page tells, and
-//! it may be empty. Results that are computed first, and windows that are used up, end with their last row.
+//! Reading stops where the page is full. A page after which no item is left to read has no continuation; what is left may
+//! give no row, also the rest of an item that gives several, so a page may be empty. Results that are computed first, and windows that are used up, end with their last row.
 
 use sidereal_protocol::CosmosStatus;
 use sidereal_query::{EvalError, Flow, Row, Run, Shape, Taken};
@@ -70,6 +70,26 @@ impl<'a> PageFilling<'a> {
         ContinuationToken { position, pages: pages.saturating_add(1), rows, padding }
     }
 
+    /// Where to resume after an item, unless it was the last one. A page that ends before it is full does not look.
+    fn unless_read(&self, items: &mut Scan<'_>, last: Continuation) -> Option<Continuation> {
+        let may_look = self.max_evaluated == usize::MAX;
+        (!may_look || items.next().is_some()).then_some(last)
+    }
+
+    /// Where to resume in the slices after a full page; none if they have no items.
+    pub(super) fn first_with_items(
+        &self,
+        slices: &[Slice],
+        first: Continuation,
+    ) -> Option<Continuation> {
+        let may_look = self.max_evaluated == usize::MAX;
+        let has_items = |slice: &Slice| {
+            let from = first.for_partition(&slice.partition);
+            Scan::in_order(self.request, slice, from.position()).next().is_some()
+        };
+        (!may_look || slices.iter().any(has_items)).then_some(first)
+    }
+
     /// Fills the page from one slice; returns where to resume if the slice may have more.
     pub(super) fn fill(
         &mut self,
@@ -94,14 +114,15 @@ impl<'a> PageFilling<'a> {
 
     fn fill_items(&mut self, slice: &Slice, from: &Continuation) -> Option<Continuation> {
         let mut last = from.clone();
-        for item in Scan::in_order(self.request, slice, from.position()) {
+        let mut items = Scan::in_order(self.request, slice, from.position());
+        while let Some(item) = items.next() {
             if !self.page.push_item(&item) {
                 return Some(last);
             }
             self.evaluated += 1;
             last = Continuation { ordinal: Some(item.ordinal), ..last };
             if self.is_over() {
-                return Some(last);
+                return self.unless_read(&mut items, last);
             }
         }
         None
@@ -139,7 +160,8 @@ impl<'a> PageFilling<'a> {
                 .then(|| (run.progress().skip, run.progress().take)),
             ..from.clone()
         };
-        for item in self.items(slice, from, execution) {
+        let mut items = self.items(slice, from, execution);
+        while let Some(item) = items.next() {
             self.evaluated += 1;
             // Only of the document that it was interrupted in: another partition may have it since a split, or
             // nobody since a delete.
@@ -161,7 +183,8 @@ impl<'a> PageFilling<'a> {
                 // The next page reads this document again, from the row after the last one on.
                 Flow::Paused => return Ok(Some(ended(&item, run, run.position()))),
                 Flow::More if self.is_over() || run.is_exhausted() => {
-                    return Ok(Some(ended(&item, run, &[])));
+                    let last = ended(&item, run, &[]);
+                    return Ok(self.unless_read(&mut items, last));
                 }
                 Flow::More => {}
             }

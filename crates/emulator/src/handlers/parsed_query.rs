@@ -5,8 +5,8 @@
 
 use serde_json::Value;
 use sidereal_protocol::{
-    CosmosStatus, EffectivePartitionKey, PartitionKeyDefinition, PartitionedQueryExecutionInfo,
-    QueryRequest, ResumeFilter,
+    CosmosStatus, DistinctType, EffectivePartitionKey, PartitionKeyDefinition,
+    PartitionedQueryExecutionInfo, QueryRequest, ResumeFilter,
 };
 use sidereal_query::tree::Direction;
 use sidereal_query::{
@@ -52,7 +52,17 @@ impl ParsedQuery {
         key: &PartitionKeyDefinition,
         supported: Features,
     ) -> Result<PartitionedQueryExecutionInfo> {
-        plan(&self.tree, &self.parameters, key, supported).map_err(|error| plan_refused(&error))
+        let mut plan = plan(&self.tree, &self.parameters, key, supported)
+            .map_err(|error| plan_refused(&error))?;
+        // As the service plans it. SDKs look at a whole row to tell whether it repeats the one before, and compare what
+        // is sorted by alone where the order is said to be that of the rows.
+        if let Some(info) = &mut plan.query_info
+            && info.distinct_type == DistinctType::Ordered
+            && !info.has_select_value
+        {
+            info.distinct_type = DistinctType::Unordered;
+        }
+        Ok(plan)
     }
 
     /// What the filter says of single paths: what an index can be asked.

@@ -35,10 +35,14 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     let target = query_routing::route(request, container, &definition, &query, program.shape())?;
     let execution = Execution::new(request, &query, program, &definition)?;
     let reply = serve(account, request, container, &target, Some(&execution))?;
-    if request.typed().populates_index_metrics()? {
-        return Ok(reply.with(headers::INDEX_UTILIZATION, index_metrics::of(&query, &definition)?));
-    }
-    Ok(reply)
+    let text = if request.typed().populates_index_metrics_v2()? {
+        index_metrics::percent_encoded(&query, &definition)?
+    } else if request.typed().populates_index_metrics()? {
+        index_metrics::in_base64(&query, &definition)?
+    } else {
+        return Ok(reply);
+    };
+    Ok(reply.with(headers::INDEX_UTILIZATION, text))
 }
 
 /// `GET …/docs`: every item, a page at a time.
@@ -93,7 +97,7 @@ fn serve(
         let Some(following) = slices.get(index + 1).filter(|_| next.is_none()) else { break };
         from = from.for_partition(&following.partition);
         if filling.is_over() {
-            next = Some(from);
+            next = filling.first_with_items(&slices[index + 1..], from);
             break;
         }
     }
@@ -162,7 +166,7 @@ impl PageFilling<'_> {
                 steps: self.steps,
                 bytes: self.page.bytes(),
             };
-            return charge::query(first_page, work);
+            return charge::query(first_page, work).max(charge::LEAST_OF_PAGE);
         }
         charge::read(self.page.bytes()).max(charge::MINIMUM)
     }

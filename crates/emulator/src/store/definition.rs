@@ -50,6 +50,7 @@ impl Definition {
             })
         });
         complete_geospatial(&mut properties)?;
+        check_vector_indexes(&properties)?;
         let changed_at = now.seconds();
         Ok(Self { properties, key, index, default_ttl, unique_keys, etag, changed_at })
     }
@@ -165,6 +166,24 @@ fn complete_indexing_policy(policy: &mut Map<String, Value>) {
     }
 }
 
+/// A vector index is on a path whose vectors the embedding policy describes.
+fn check_vector_indexes(properties: &Map<String, Value>) -> Result<(), String> {
+    let list = |policy: &str, name: &str| {
+        let list = properties.get(policy).and_then(|policy| policy.get(name));
+        list.and_then(Value::as_array).cloned().unwrap_or_default()
+    };
+    let embeddings = list("vectorEmbeddingPolicy", "vectorEmbeddings");
+    for index in list("indexingPolicy", "vectorIndexes") {
+        if !embeddings.iter().any(|embedding| embedding["path"] == index["path"]) {
+            let path = index["path"].as_str().unwrap_or_default().trim_start_matches('/');
+            return Err(format!(
+                "The Vector Indexing Policy's path::/{path} not matching in Embedding's path."
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// A plane has bounds that a client names; the earth has its own.
 fn complete_geospatial(properties: &mut Map<String, Value>) -> Result<(), String> {
     properties.entry("geospatialConfig").or_insert_with(|| json!({ "type": "Geography" }));
@@ -182,8 +201,8 @@ fn complete_geospatial(properties: &mut Map<String, Value>) -> Result<(), String
             }
             (false, true) => {
                 return Err(format!(
-                    "The spatial index '{path}' has a boundingBox, which only a container of type Geometry has: leave \
-                     it out, or set geospatialConfig to Geometry."
+                    "The spatial index '{path}' has a boundingBox, which a container of type Geography does not \
+                     have: leave it out, or set geospatialConfig to Geometry."
                 ));
             }
             _ => {}

@@ -106,6 +106,7 @@ fn a_plane_has_a_bounding_box_and_the_earth_has_none() {
     assert!(missing.contains("boundingBox"), "{missing}");
     let needless = refused(json!({ "indexingPolicy": spatial(bounds()) }));
     assert!(needless.contains("boundingBox"), "{needless}");
+    assert!(needless.contains("Geography"), "{needless}");
     for properties in [
         json!({ "geospatialConfig": geometry, "indexingPolicy": spatial(bounds()) }),
         json!({ "indexingPolicy": spatial(None) }),
@@ -150,4 +151,18 @@ fn databases_containers_and_offers_are_written_at_the_version_that_is_named() {
     let deleted =
         fixture.send(Method::DELETE, container_path, &[("if-match", &container_etag)], Value::Null);
     assert_eq!(deleted.status, 204);
+}
+
+#[test]
+fn a_vector_index_needs_an_embedding_for_its_path() {
+    let policy = json!({ "vectorIndexes": [{ "path": "/vector1", "type": "flat" }] });
+    let embedding = |path| json!({ "path": path, "dataType": "float32", "dimensions": 8, "distanceFunction": "cosine" });
+    let refusal = refused(json!({ "indexingPolicy": policy }));
+    assert!(refusal.contains("vector1 not matching in Embedding's path"), "{refusal}");
+    let other = json!({ "vectorEmbeddings": [embedding("/vector2")] });
+    refused(json!({ "indexingPolicy": policy, "vectorEmbeddingPolicy": other }));
+    let own = json!({ "vectorEmbeddings": [embedding("/vector1")] });
+    let created =
+        create(&fixture(), json!({ "indexingPolicy": policy, "vectorEmbeddingPolicy": own }));
+    assert_eq!(created.status, 201, "{created:?}");
 }

@@ -292,6 +292,22 @@ fn index_metrics_tell_what_was_used_and_what_would_help() {
     assert_eq!(silent.header("x-ms-cosmos-index-utilization"), None);
 }
 
+/// What the JavaScript SDK asks for was answered in the form of the other SDKs, which it cannot read.
+#[test]
+fn the_second_form_of_index_metrics_is_percent_encoded() {
+    let scanned = fixture(&orders_alone());
+    let text = "SELECT * FROM c WHERE c.a = 1 AND ARRAY_CONTAINS(c.tags, 'x')";
+    let headers = [(RANGE, "0"), ("x-ms-cosmos-populateindexmetrics-V2", "True")];
+    let answer = query(&scanned, text, &headers);
+    let encoded = answer.header("x-ms-cosmos-index-utilization").unwrap();
+    let json = percent_encoding::percent_decode_str(encoded).decode_utf8().unwrap();
+    let metrics: Value = serde_json::from_str(&json).unwrap();
+    let utilized = json!({"SingleIndexes": [{"IndexSpec": "/a/?"}], "CompositeIndexes": []});
+    assert_eq!(metrics["Utilized"], utilized);
+    let potential = json!([{"IndexSpec": "/tags/[]/?", "IndexImpactScore": "High"}]);
+    assert_eq!(metrics["Potential"]["SingleIndexes"], potential);
+}
+
 /// Pages of an order resume at a value: what is written between two pages neither repeats nor skips a row.
 #[test]
 fn writes_between_two_pages_of_an_order_move_nothing_else() {

@@ -1,6 +1,8 @@
 //! Items over a socket: point operations, conditions, keys, limits.
 
-use crate::common::{Client, DOCS, KEY, key_of};
+use std::time::SystemTime;
+
+use crate::common::{Client, DOCS, KEY, key_of, signed};
 use bytes::Bytes;
 use http::{Method, Request};
 use serde_json::{Value, json};
@@ -423,4 +425,29 @@ async fn hierarchical_keys_address_items_and_their_prefixes_address_many() {
     let mut ids = by_prefix.ids();
     ids.sort();
     assert_eq!(ids, ["1", "2", "3"]);
+}
+
+/// The JavaScript SDK leaves a question mark in an id as it is, and signs the id with it.
+#[tokio::test]
+async fn an_id_with_a_question_mark_is_found_also_if_it_is_not_encoded() {
+    let client = Client::with_container(2).await;
+    let item = json!({ "id": "a?b=c&d", "pk": "a", "n": 1 });
+    assert_eq!(client.create(item.clone()).await.status, 201);
+    let key = [(KEY, "[\"a\"]")];
+    let encoded = format!("{DOCS}/a%3Fb=c&d");
+    let path = format!("{DOCS}/a?b=c&d");
+    for (method, body, status) in [
+        (Method::GET, Value::Null, 200),
+        (Method::PUT, item, 200),
+        (Method::DELETE, Value::Null, 204),
+    ] {
+        let body = if body.is_null() { String::new() } else { body.to_string() };
+        let signed =
+            signed(client.emulator.key(), SystemTime::now(), method.clone(), &encoded, &key, body);
+        let (mut parts, body) = signed.into_parts();
+        parts.uri = path.parse().unwrap();
+        let answer = client.exchange(http::Request::from_parts(parts, body)).await;
+        assert_eq!(answer.status, status, "{method}: {}", answer.text);
+    }
+    assert_eq!(client.get(&encoded, &key).await.status, 404);
 }

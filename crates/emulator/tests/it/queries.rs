@@ -380,3 +380,58 @@ async fn metrics_are_given_when_asked_for() {
             .is_none()
     );
 }
+
+/// Clients took the token of a full last page for more rows, and got an empty page that cost nothing.
+#[tokio::test]
+async fn a_full_last_page_has_no_continuation() {
+    for partitions in [1, 5] {
+        let client = twelve(partitions).await;
+        for (text, headers, rows) in [
+            (None, vec![], 12),
+            (Some("SELECT * FROM c"), vec![CROSS], 12),
+            (Some("SELECT * FROM c ORDER BY c.n"), vec![(KEY, "[\"a\"]")], 3),
+        ] {
+            let size = rows.to_string();
+            let half = (rows / 3).to_string();
+            for (size, pages) in [(&size, 1), (&half, 3)] {
+                let (mut token, mut seen) = (None::<String>, 0);
+                for page in 1..=pages {
+                    let mut headers = headers.clone();
+                    headers.push(("x-ms-max-item-count", size));
+                    headers.extend(token.as_deref().map(|token| ("x-ms-continuation", token)));
+                    let answer = match text {
+                        Some(text) => client.query(text, &headers).await,
+                        None => client.get(DOCS, &headers).await,
+                    };
+                    assert!(answer.charge() > 0.0, "{text:?}: {}", answer.charge());
+                    seen += answer.rows().len();
+                    token = answer.header("x-ms-continuation").map(str::to_owned);
+                    assert_eq!(token.is_none(), page == pages, "{text:?}, page {page} of {pages}");
+                }
+                assert_eq!(seen, rows, "{text:?}");
+            }
+        }
+        let last = client.query("SELECT * FROM c WHERE c.n > 100", &[CROSS]).await;
+        assert!(last.charge() > 0.0);
+    }
+}
+
+/// The JavaScript SDK handed out duplicates: it compares what is sorted by, and rows have more than that.
+#[tokio::test]
+async fn distinct_rows_are_planned_as_the_service_does() {
+    let client = twelve(5).await;
+    for (text, expected) in [
+        ("SELECT DISTINCT c.n FROM c ORDER BY c.n", "Unordered"),
+        ("SELECT DISTINCT VALUE c.n FROM c ORDER BY c.n", "Ordered"),
+        ("SELECT DISTINCT VALUE c.n FROM c", "Unordered"),
+        ("SELECT c.n FROM c ORDER BY c.n", "None"),
+    ] {
+        let headers = [
+            ("x-ms-cosmos-is-query-plan-request", "True"),
+            ("x-ms-cosmos-supported-query-features", FEATURES),
+        ];
+        let plan = client.query(text, &headers).await;
+        let plan: Value = serde_json::from_str(&plan.text).unwrap();
+        assert_eq!(plan["queryInfo"]["distinctType"], expected, "{text}");
+    }
+}

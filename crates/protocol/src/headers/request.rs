@@ -180,10 +180,14 @@ impl<'a> RequestHeaders<'a> {
         self.flag(&names::POPULATE_QUERY_METRICS)
     }
 
-    /// Whether metrics of the index are asked for, in either form.
+    /// Whether metrics of the index are asked for, as JSON in base64.
     pub fn populates_index_metrics(&self) -> Result<bool> {
-        Ok(self.flag(&names::POPULATE_INDEX_METRICS)?
-            || self.flag(&names::POPULATE_INDEX_METRICS_V2)?)
+        self.flag(&names::POPULATE_INDEX_METRICS)
+    }
+
+    /// Whether metrics of the index are asked for, as percent-encoded JSON.
+    pub fn populates_index_metrics_v2(&self) -> Result<bool> {
+        self.flag(&names::POPULATE_INDEX_METRICS_V2)
     }
 
     /// Whether the quota of a container is asked for.
