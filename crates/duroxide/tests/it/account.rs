@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `COSMOSDB_ENDPOINT` | the account to run against; an emulator for each test if it is not set |
 //! | `COSMOSDB_KEY` | its key |
+//! | `SIDEREAL_TEST_GREASE` | the seed of the latitudes that an emulator's answers use; none if it is not set |
 //!
 //! Each test has a database of its own, which is removed afterwards, whether the test failed or not.
 
@@ -33,6 +34,10 @@ impl Account {
             let client = CosmosClient::new(endpoint, key, None).unwrap();
             return Self { client, database, emulator: None };
         }
+        let emulator = match std::env::var("SIDEREAL_TEST_GREASE") {
+            Ok(seed) => emulator.grease(seed.parse::<u64>().unwrap()),
+            Err(_) => emulator,
+        };
         let emulator = emulator.start().await.unwrap();
         let regions = RegionOptions {
             preferred_regions: Some(vec!["West US".into()]),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sidereal_driver::options::{AvailabilityOptions, CosmosClientOptions};
 use sidereal_driver::{CosmosOperation, CosmosResponse, Error};
-use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
+use sidereal_emulator::{AccountOptions, FaultEffect, Grease, Operation};
 use sidereal_protocol::RegionName;
 
 use crate::stack::{REGIONS, Stack, read_of, regions, unavailable, upsert_of};
@@ -52,6 +52,8 @@ impl Simulation {
             partitions: Some(PARTITIONS),
             multi_write: seed % 2 == 1,
             partition_failover: seed % 4 == 2,
+            // Every third seed also draws the latitudes of the service's contract.
+            grease: seed.is_multiple_of(3).then(|| Grease::new(seed)),
             ..AccountOptions::default()
         };
         let mut options = CosmosClientOptions::default();
