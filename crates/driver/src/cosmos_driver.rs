@@ -231,7 +231,7 @@ impl CosmosDriver {
         container: &ResourceLink,
     ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
         let container: Arc<str> = container.as_str().into();
-        self.core.containers.refreshed(&container, Stale::Ranges).await;
+        self.core.containers.refreshed(&container, Stale::Ranges, None).await;
         self.core.containers.resolved(&container).await
     }
 }

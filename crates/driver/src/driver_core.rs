@@ -132,7 +132,18 @@ impl DriverCore {
 }
 
 impl MetadataReader for DriverCore {
-    fn execute<'a>(&'a self, operation: &'a CosmosOperation) -> MetadataFuture<'a> {
-        Box::pin(async move { Self::execute(self, operation, &OperationOptions::default()).await })
+    fn execute<'a>(
+        &'a self,
+        operation: &'a CosmosOperation,
+        may_hedge: bool,
+    ) -> MetadataFuture<'a> {
+        let hedging_enabled = if may_hedge { None } else { Some(false) };
+        let availability = AvailabilityOptions { hedging_enabled, ..Default::default() };
+        let options = OperationOptions::default().with_availability(availability);
+        Box::pin(async move { Self::execute(self, operation, &options).await })
+    }
+
+    fn jitter(&self) -> f64 {
+        self.clock().random()
     }
 }

@@ -264,7 +264,7 @@ impl Run<'_> {
         state: &mut OperationRetryState,
     ) -> Verdict {
         let is_retried = !matches!(evaluation.verdict.decision, Decision::Finish { .. });
-        let is_stale = self.refresh_container(evaluation, is_retried).await;
+        let is_stale = self.refresh_container(evaluation, is_retried, state).await;
         if is_stale && is_retried && self.is_range_gone() {
             return Verdict::finish(RANGE_IS_GONE);
         }
@@ -317,7 +317,12 @@ impl Run<'_> {
 
     /// Has a container read anew that an outcome says is stale, and waits for it if the operation goes on.
     /// Says whether it is.
-    async fn refresh_container(&self, evaluation: &Evaluation, is_retried: bool) -> bool {
+    async fn refresh_container(
+        &self,
+        evaluation: &Evaluation,
+        is_retried: bool,
+        state: &OperationRetryState,
+    ) -> bool {
         let Some(container) = &self.operation.encoded().container else { return false };
         let stale = evaluation.effects.iter().find_map(|effect| match effect {
             LocationEffect::RefreshContainer => Some(Stale::Container),
@@ -330,7 +335,12 @@ impl Run<'_> {
         }
         if is_retried {
             let longest = Clock::now().checked_add(CONTAINER_REFRESH_WAIT);
-            let refreshed = self.core.containers.refreshed(container, stale);
+            let gone = match self.operation.target() {
+                Some(OperationTarget::PartitionRange(range)) => Some(range),
+                _ => state.partition.as_ref().map(|it| it.range()),
+            };
+            let gone = gone.filter(|_| stale == Stale::Ranges);
+            let refreshed = self.core.containers.refreshed(container, stale, gone);
             within(earlier(self.deadline, longest), refreshed).await;
         } else {
             self.core.containers.request_refresh(container, stale);

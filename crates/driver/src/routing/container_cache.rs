@@ -10,12 +10,13 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
-use arc_swap::ArcSwap;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 use tokio::sync::watch;
 
 use super::container_reader::{read_container, read_range_changes};
+use super::refresh_pace::RefreshPace;
 use super::{ContainerMetadata, LocationStateStore, Partition};
 use crate::system::{Clock, Epoch, LastUse, TaskSpawner, evict_least_recent};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationTarget};
@@ -32,7 +33,12 @@ const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Executes operations on metadata for the cache.
 pub(crate) trait MetadataReader: fmt::Debug + Send + Sync {
-    fn execute<'a>(&'a self, operation: &'a CosmosOperation) -> MetadataFuture<'a>;
+    /// `may_hedge`: whether another region may answer in place of a slow one.
+    fn execute<'a>(&'a self, operation: &'a CosmosOperation, may_hedge: bool)
+    -> MetadataFuture<'a>;
+
+    /// A random number from 0 to 1.
+    fn jitter(&self) -> f64;
 }
 
 /// Boxed: the operation pipeline asks this cache, whose reads run through the pipeline.
@@ -68,6 +74,9 @@ struct ContainerEntry {
     last_use: LastUse,
     resolution: ArcSwap<Resolution>,
     is_recreated: AtomicBool,
+    /// A range that the service says is gone, since the last read.
+    gone: ArcSwapOption<PartitionKeyRangeId>,
+    pace: ArcSwap<RefreshPace>,
     /// How many reads were asked for.
     wanted: AtomicU64,
     is_reading: AtomicBool,
@@ -161,17 +170,33 @@ impl ContainerCache {
         }
     }
 
-    /// Asks for a container to be read anew, and does not wait for it.
+    /// Asks for a container to be read again, and does not wait for it. Reads of ranges that changed nothing are paced.
     pub(crate) fn request_refresh(&self, container: &Arc<str>, stale: Stale) {
         let entry = self.entry(container);
+        if stale == Stale::Ranges && !entry.pace.load().is_due(Clock::now()) {
+            return;
+        }
         entry.note(stale);
         self.request(&entry);
     }
 
-    /// Waits for a read of a container that begins after this call, whatever comes of it.
-    pub(crate) async fn refreshed(&self, container: &Arc<str>, stale: Stale) {
+    /// Waits for a read of a container that begins after this call, whatever comes of it. `gone`: a range that the service
+    /// says is not there any more.
+    pub(crate) async fn refreshed(
+        &self,
+        container: &Arc<str>,
+        stale: Stale,
+        gone: Option<&PartitionKeyRangeId>,
+    ) {
         let entry = self.entry(container);
+        let awaited = entry.pace.load().awaited().filter(|_| stale == Stale::Ranges);
+        if let Some(awaited) = awaited {
+            tokio::time::sleep_until(awaited.into()).await;
+        }
         entry.note(stale);
+        if let Some(gone) = gone {
+            entry.gone.store(Some(Arc::new(gone.clone())));
+        }
         self.refresh(&entry).await;
     }
 
@@ -244,6 +269,8 @@ impl ContainerEntry {
             last_use,
             resolution: ArcSwap::default(),
             is_recreated: AtomicBool::new(false),
+            gone: ArcSwapOption::empty(),
+            pace: ArcSwap::default(),
             wanted: AtomicU64::new(0),
             is_reading: AtomicBool::new(false),
             done: watch::Sender::default(),
@@ -259,11 +286,20 @@ impl ContainerEntry {
 
     async fn read(&self, reader: &dyn MetadataReader, locations: &LocationStateStore) {
         let is_recreated = self.is_recreated.swap(false, Ordering::SeqCst);
+        let gone = self.gone.swap(None);
         let before = self.resolution.load_full();
         let read = match &before.known {
-            Some(known) if !is_recreated => read_range_changes(reader, &self.link, known).await,
+            Some(known) if !is_recreated => {
+                read_range_changes(reader, &self.link, known, gone.as_deref()).await
+            }
             _ => read_container(reader, &self.link).await,
         };
+        if let Ok(container) = &read {
+            let has_changed =
+                before.known.as_ref().is_none_or(|known| !known.has_ranges_of(container));
+            let pace = self.pace.load().after(has_changed, Clock::now(), reader.jitter());
+            self.pace.store(Arc::new(pace));
+        }
         self.resolution.store(Arc::new(match read {
             Ok(container) => {
                 locations.sync_container(before.known.as_deref(), &container);
@@ -327,8 +363,12 @@ mod tests {
     struct NoReader;
 
     impl MetadataReader for NoReader {
-        fn execute<'a>(&'a self, _: &'a CosmosOperation) -> MetadataFuture<'a> {
+        fn execute<'a>(&'a self, _: &'a CosmosOperation, _: bool) -> MetadataFuture<'a> {
             Box::pin(async { Err(Error::new(ErrorKind::Unavailable, "nothing is there")) })
+        }
+
+        fn jitter(&self) -> f64 {
+            0.0
         }
     }
 

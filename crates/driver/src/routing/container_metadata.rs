@@ -9,6 +9,7 @@ use sidereal_protocol::{
 
 use super::Partition;
 use crate::OperationTarget;
+use crate::transport::Endpoint;
 
 /// A container at a moment: its identity, what it is partitioned by, and its partition ranges.
 #[derive(Clone, Debug)]
@@ -19,7 +20,14 @@ pub struct ContainerMetadata {
     /// One for each of the ranges, in their order.
     partitions: Vec<Arc<Partition>>,
     /// Where the list of ranges ended: changes since are listed from here.
-    continuation: Option<String>,
+    cursor: Option<RangesCursor>,
+}
+
+/// Where a list of partition ranges ended. The etag means something to the region alone that gave it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RangesCursor {
+    pub(crate) etag: String,
+    pub(crate) endpoint: Endpoint,
 }
 
 impl ContainerMetadata {
@@ -30,11 +38,11 @@ impl ContainerMetadata {
         rid: Arc<str>,
         definition: PartitionKeyDefinition,
         ranges: Vec<PartitionKeyRange>,
-        continuation: Option<String>,
+        cursor: Option<RangesCursor>,
     ) -> Result<Self, RoutingMapError> {
         let definition = Arc::new(definition);
         let (ranges, partitions) = (RoutingMap::build(ranges)?, Vec::new());
-        let container = Self { rid, definition, ranges, partitions, continuation };
+        let container = Self { rid, definition, ranges, partitions, cursor };
         Ok(container.with_partitions_of(&[]))
     }
 
@@ -46,11 +54,25 @@ impl ContainerMetadata {
     pub(crate) fn after(
         &self,
         changes: Vec<PartitionKeyRange>,
-        continuation: Option<String>,
+        cursor: Option<RangesCursor>,
     ) -> Result<Self, RoutingMapError> {
         let ranges = self.ranges.apply(changes)?;
-        let continuation = continuation.or_else(|| self.continuation.clone());
-        let container = Self { ranges, continuation, ..self.clone() };
+        let cursor = cursor.or_else(|| self.cursor.clone());
+        let container = Self { ranges, cursor, ..self.clone() };
+        Ok(container.with_partitions_of(&self.partitions))
+    }
+
+    /// The container with another list of all its ranges.
+    ///
+    /// # Errors
+    ///
+    /// The ranges do not cover the key space.
+    pub(crate) fn with_all(
+        &self,
+        ranges: Vec<PartitionKeyRange>,
+        cursor: Option<RangesCursor>,
+    ) -> Result<Self, RoutingMapError> {
+        let container = Self { ranges: RoutingMap::build(ranges)?, cursor, ..self.clone() };
         Ok(container.with_partitions_of(&self.partitions))
     }
 
@@ -85,8 +107,16 @@ impl ContainerMetadata {
         &self.ranges
     }
 
-    pub(crate) fn continuation(&self) -> Option<&str> {
-        self.continuation.as_deref()
+    pub(crate) fn cursor(&self) -> Option<&RangesCursor> {
+        self.cursor.as_ref()
+    }
+
+    /// Whether another picture of the container has the same ranges.
+    pub(crate) fn has_ranges_of(&self, other: &Self) -> bool {
+        let ids = |container: &Self| {
+            container.partitions.iter().map(|it| it.range().clone()).collect::<Vec<_>>()
+        };
+        self.rid == other.rid && ids(self) == ids(other)
     }
 
     pub(crate) fn partitions(&self) -> &[Arc<Partition>] {
@@ -140,7 +170,12 @@ mod tests {
 
     fn container(paths: &[&str], ranges: Vec<PartitionKeyRange>) -> ContainerMetadata {
         let definition = PartitionKeyDefinition::new(paths).unwrap();
-        ContainerMetadata::new("rid".into(), definition, ranges, Some("1".to_owned())).unwrap()
+        ContainerMetadata::new("rid".into(), definition, ranges, cursor("1")).unwrap()
+    }
+
+    fn cursor(etag: &str) -> Option<RangesCursor> {
+        let endpoint = "https://contoso.documents.azure.com".parse().unwrap();
+        Some(RangesCursor { etag: etag.to_owned(), endpoint })
     }
 
     fn halves() -> Vec<PartitionKeyRange> {
@@ -189,12 +224,12 @@ mod tests {
     fn a_split_replaces_one_partition_and_keeps_the_others() {
         let before = container(&["/customer"], halves());
         let changes = vec![range(3, "", "0F", &[0, 1]), range(4, "0F", "1F", &[0, 1])];
-        let after = before.after(changes, Some("2".to_owned())).unwrap();
+        let after = before.after(changes, cursor("2")).unwrap();
         let ids: Vec<&str> = after.partitions.iter().map(|it| it.range().as_str()).collect();
         assert_eq!(ids, ["3", "4", "2"]);
         assert!(Arc::ptr_eq(&before.partitions[1], &after.partitions[2]));
         assert_eq!(after.partitions[0].parents, [0, 1].map(PartitionKeyRangeId::from));
-        assert_eq!(after.continuation(), Some("2"));
+        assert_eq!(after.cursor(), cursor("2").as_ref());
     }
 
     #[test]

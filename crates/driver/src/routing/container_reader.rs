@@ -5,11 +5,14 @@ use http::header::IF_NONE_MATCH;
 use serde::de::DeserializeOwned;
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{
-    ContainerProperties, Feed, OperationType, PartitionKeyRange, RequestPath, ResourceLink,
-    ResourceType, RoutingMapError,
+    ContainerProperties, Feed, OperationType, PartitionKeyRange, PartitionKeyRangeId, RequestPath,
+    ResourceLink, ResourceType, RoutingMapError,
 };
 
+use super::container_metadata::RangesCursor;
 use super::{ContainerMetadata, MetadataReader};
+use crate::diagnostics::RequestDiagnostics;
+use crate::transport::Endpoint;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
 const INCREMENTAL: HeaderValue = HeaderValue::from_static("Incremental Feed");
@@ -20,8 +23,14 @@ const ALL: HeaderValue = HeaderValue::from_static("-1");
 /// hundreds; a service that goes on and on must not keep us reading.
 const MAX_PAGES: usize = 1_000;
 
+/// How often a list begins again because its pages came from different regions.
+const MAX_RESTARTS: usize = 3;
+
 /// Entries of a list, and where it ended.
-type Listed = (Vec<PartitionKeyRange>, Option<String>);
+struct Listed {
+    ranges: Vec<PartitionKeyRange>,
+    cursor: Option<RangesCursor>,
+}
 
 /// Reads a container of which nothing is known.
 pub(super) async fn read_container(
@@ -30,65 +39,106 @@ pub(super) async fn read_container(
 ) -> Result<ContainerMetadata, Error> {
     let link = parsed_link(link)?;
     let read = CosmosOperation::new(OperationType::Read, RequestPath::of(link.clone()));
-    let properties: ContainerProperties = decoded(&reader.execute(&read).await?)?;
+    let properties: ContainerProperties = decoded(&reader.execute(&read, true).await?)?;
     let rid = properties.system.rid.clone().ok_or_else(|| unusable("the container has no _rid"))?;
-    let (ranges, continuation) = list_ranges(reader, &link, None).await?;
+    let listed = list_all(reader, &link).await?;
     let definition = properties.partition_key;
-    ContainerMetadata::new(rid.into(), definition, ranges, continuation).map_err(not_tiled)
+    ContainerMetadata::new(rid.into(), definition, listed.ranges, listed.cursor).map_err(not_tiled)
 }
 
 /// Reads what has changed in the ranges of a container.
 ///
 /// A list that was made in the middle of a split may show half of it. It is asked for once more, then for all
-/// ranges.
+/// ranges. All of them are listed too where the changes are another region's, and where they do not explain why the service
+/// says that a range is `gone`.
 pub(super) async fn read_range_changes(
     reader: &dyn MetadataReader,
     link: &str,
     known: &ContainerMetadata,
+    gone: Option<&PartitionKeyRangeId>,
 ) -> Result<ContainerMetadata, Error> {
     let parsed = parsed_link(link)?;
-    for _ in 0..2 {
-        let (changes, continuation) = list_ranges(reader, &parsed, known.continuation()).await?;
-        if let Ok(container) = known.after(changes, continuation) {
-            return Ok(container);
+    if let Some(cursor) = known.cursor() {
+        for _ in 0..2 {
+            let Some(listed) = list_since(reader, &parsed, cursor).await? else { break };
+            let Ok(container) = known.after(listed.ranges, listed.cursor) else { continue };
+            let is_explained =
+                gone.is_none_or(|id| container.ranges().by_id(id.as_str()).is_none());
+            if is_explained {
+                return Ok(container);
+            }
+            break;
         }
     }
-    let (ranges, continuation) = list_ranges(reader, &parsed, None).await?;
-    let definition = known.partition_key_definition().clone();
-    ContainerMetadata::new(known.rid().into(), definition, ranges, continuation).map_err(not_tiled)
+    let listed = list_all(reader, &parsed).await?;
+    known.with_all(listed.ranges, listed.cursor).map_err(not_tiled)
 }
 
-/// Lists the ranges of a container that changed since a list ended: page by page, until nothing is new.
-async fn list_ranges(
+/// Lists the ranges of a container. The first page may come from any region; those after it continue there.
+async fn list_all(reader: &dyn MetadataReader, container: &ResourceLink) -> Result<Listed, Error> {
+    for _ in 0..MAX_RESTARTS {
+        if let Some(listed) = list_pages(reader, container, None).await? {
+            return Ok(listed);
+        }
+    }
+    Err(unusable("the list of partition ranges is answered by one region after the other"))
+}
+
+/// Lists the ranges that changed since a list ended: nothing, if another region answers than the one whose list it was.
+async fn list_since(
     reader: &dyn MetadataReader,
     container: &ResourceLink,
-    since: Option<&str>,
-) -> Result<Listed, Error> {
+    cursor: &RangesCursor,
+) -> Result<Option<Listed>, Error> {
+    list_pages(reader, container, Some(cursor.clone())).await
+}
+
+/// Lists page by page, until nothing is new, for as long as the same region answers.
+async fn list_pages(
+    reader: &dyn MetadataReader,
+    container: &ResourceLink,
+    since: Option<RangesCursor>,
+) -> Result<Option<Listed>, Error> {
     let path = RequestPath::feed(container.clone(), ResourceType::PartitionKeyRange);
-    let path = path.map_err(|error| unusable("the link is no container's").caused_by(error))?;
+    let path =
+        path.map_err(|error| unusable("the link does not name a container").caused_by(error))?;
     let list = CosmosOperation::new(OperationType::ReadFeed, path)
         .with_header(names::A_IM, INCREMENTAL)
         .with_header(names::MAX_ITEM_COUNT, ALL);
-    let (mut ranges, mut continuation) = (Vec::new(), since.map(str::to_owned));
+    let (mut ranges, mut cursor) = (Vec::new(), since);
     for _ in 0..MAX_PAGES {
-        let page = match &continuation {
-            Some(continuation) => list.clone().with_header(IF_NONE_MATCH, header(continuation)?),
+        let page = match &cursor {
+            Some(cursor) => list.clone().with_header(IF_NONE_MATCH, header(&cursor.etag)?),
             None => list.clone(),
         };
-        let response = reader.execute(&page).await?;
-        let next = continuation_of(&response);
+        // An etag is not hedged: another region could only answer what is not asked.
+        let response = reader.execute(&page, cursor.is_none()).await?;
+        let answered_at = endpoint_of(&response);
+        if cursor.as_ref().is_some_and(|cursor| answered_at.as_ref() != Some(&cursor.endpoint)) {
+            return Ok(None);
+        }
+        let next = continuation_of(&response)
+            .zip(answered_at)
+            .map(|(etag, endpoint)| RangesCursor { etag, endpoint });
         if response.status().is_not_modified() {
-            return Ok((ranges, next.or(continuation)));
+            return Ok(Some(Listed { ranges, cursor: next.or(cursor) }));
         }
         let page: Feed<PartitionKeyRange> = decoded(&response)?;
         ranges.extend(page.items);
         // Without a next page, or with the same one again, there is nothing to ask for.
-        if next.is_none() || next == continuation {
-            return Ok((ranges, continuation));
+        if next.is_none() || next == cursor {
+            return Ok(Some(Listed { ranges, cursor }));
         }
-        continuation = next;
+        cursor = next;
     }
     Err(unusable("the list of partition ranges does not end"))
+}
+
+/// The endpoint that a response came from: the other leg of a race may have been the last attempt.
+fn endpoint_of(response: &CosmosResponse) -> Option<Endpoint> {
+    let answered = |it: &&RequestDiagnostics| it.status == Some(response.status());
+    let attempts = response.diagnostics().attempts();
+    attempts.iter().rfind(answered).map(|attempt| attempt.endpoint.clone())
 }
 
 fn continuation_of(response: &CosmosResponse) -> Option<String> {

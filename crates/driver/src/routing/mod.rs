@@ -24,6 +24,7 @@ mod partition;
 mod partition_endpoint_state;
 mod partition_failover_config;
 mod refresh_allowance;
+mod refresh_pace;
 mod slowness;
 mod write_gate;
 

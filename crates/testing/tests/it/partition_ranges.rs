@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions, OperationTarget};
-use sidereal_emulator::AccountOptions;
+use sidereal_emulator::{AccountOptions, FaultCondition, FaultEffect, FaultRule, HeaderCondition};
 use sidereal_protocol::{
     CosmosStatus, OperationType, RegionName, RequestPath, ResourceLink, ResourceType,
 };
@@ -301,4 +301,45 @@ async fn the_ranges_are_read_with_default_options_whatever_the_call_asks_for() {
     let seen =
         stack.seen(|row| row.region == uk && row.resource == Some(ResourceType::PartitionKeyRange));
     assert_eq!(seen, 2);
+}
+
+/// Makes a region answer that nothing has changed since a list of ranges, whoever made the list.
+fn answers_nothing_new(stack: &Stack, region: &str) {
+    let header = HeaderCondition { name: "if-none-match".to_owned(), value: None };
+    let condition = FaultCondition {
+        region: Some(region.into()),
+        resource: Some(ResourceType::PartitionKeyRange),
+        header: Some(header),
+        ..FaultCondition::default()
+    };
+    let effect = FaultEffect::Answer { status: 304, sub_status: 0, retry_after: None };
+    let rule = FaultRule { condition, ..FaultRule::new(effect) };
+    stack.account.account().add_fault(rule).unwrap();
+}
+
+/// The etag of one region's list was sent to another one, which numbers otherwise: the split stayed unseen for ever.
+#[tokio::test(start_paused = true)]
+async fn ranges_are_listed_from_the_start_in_another_region() {
+    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    for region in ["West US", "East US"] {
+        answers_nothing_new(&stack, region);
+    }
+    stack.account.account().split_range("store", "orders", "1", Duration::ZERO).unwrap();
+    stack.set_online("UK South", false);
+    let gone = stack.execute(&list_range("1")).await.unwrap_err();
+    assert_eq!(gone.response().unwrap().status(), CosmosStatus::PARTITION_KEY_RANGE_GONE);
+    assert_eq!(ranges(&stack).await.len(), 5);
+}
+
+/// A region that answers that nothing has changed, although it says that a range is gone, is not believed.
+#[tokio::test(start_paused = true)]
+async fn ranges_are_listed_from_the_start_if_no_change_explains_that_one_is_gone() {
+    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    answers_nothing_new(&stack, "UK South");
+    stack.account.account().split_range("store", "orders", "1", Duration::ZERO).unwrap();
+    let reads = range_reads(&stack);
+    stack.execute(&list_range("1")).await.unwrap_err();
+    assert_eq!(ranges(&stack).await.len(), 5);
+    // What had changed, all ranges, and that nothing follows them.
+    assert!(range_reads(&stack) - reads <= 3, "{} reads", range_reads(&stack) - reads);
 }

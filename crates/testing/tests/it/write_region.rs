@@ -150,9 +150,12 @@ async fn a_write_waits_until_its_timeout_or_for_the_time_of_the_settings() {
     assert!(never_sent.to_string().contains("it was not sent"), "{never_sent}");
     assert!(!never_sent.may_have_been_applied());
     let (elapsed, error) = took(unset()).await;
-    assert_eq!((elapsed, error.kind()), (60 * SECOND, ErrorKind::Unavailable));
+    // An attempt that begins before the end may be the last one.
+    let about = |wait: Duration| wait..=wait + SECOND / 2;
+    assert!(about(60 * SECOND).contains(&elapsed), "{elapsed:?}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable);
     let (elapsed, _) = took(unset().with_max_write_region_wait(10 * SECOND)).await;
-    assert_eq!(elapsed, 10 * SECOND);
+    assert!(about(10 * SECOND).contains(&elapsed), "{elapsed:?}");
     restore(&stack);
     stack.execute(&upsert("1")).await.unwrap();
     lose(&stack, Loss::Refusal);
