@@ -146,13 +146,20 @@ impl AccountState {
     }
 
     /// Refuses a read whose session has seen more than the replica has (404/1002). Clients retry it in
-    /// another region.
+    /// another region, and may ask for the partition's hub alone: 403/3 elsewhere.
     pub(crate) fn check_session(
         &self,
         request: &ClassifiedRequest,
         partition: &Partition,
         progress: &ReplicaProgress,
     ) -> Result<()> {
+        let topology = &request.topology;
+        if !topology.multi_write
+            && request.typed().is_hub_region_only()?
+            && partition.write_region(topology, request.now) != request.region
+        {
+            return Err(ServiceError::write_forbidden());
+        }
         let Some(token) = request.typed().session_token()? else { return Ok(()) };
         let level = request.typed().consistency_level()?.unwrap_or(self.options.consistency);
         if level != ConsistencyLevel::Session {

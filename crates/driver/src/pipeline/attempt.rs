@@ -11,7 +11,7 @@ use sidereal_protocol::{OperationType, RegionName, ResourceType};
 use super::held_write::MOVED;
 use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
 use crate::CosmosOperation;
-use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext, RetryTarget};
 use crate::driver_core::DriverCore;
 use crate::hedging::{HedgingTerms, LatencyClass, is_better_informed, is_final, may_be_hedged};
 use crate::options::{AmbiguousWriteRetry, AvailabilityOptionsView};
@@ -150,6 +150,11 @@ impl Run<'_> {
         if diagnostics.attempts().is_empty() && routed.probe.is_none() {
             self.look_for_session(&mut routed, terms, &wanted, state.now);
         }
+        terms.is_hub_only = state.target == RetryTarget::WriteRegion
+            && wanted.traffic == Traffic::Reads
+            && session_home(&snapshot, &wanted, self.core.locations.config(), state.now)
+                == Some(&routed.endpoint);
+        state.asks_hub = terms.is_hub_only;
         if routed.probe.is_some() {
             terms.execution_context = ExecutionContext::CircuitBreakerProbe;
         }
@@ -312,7 +317,8 @@ impl Run<'_> {
         Wanted {
             traffic: self.traffic(),
             partition: state.partition.as_ref().map(|it| &it.id),
-            may_probe: self.kind != RequestKind::Write && state.is_first_failure(),
+            may_probe: state.is_first_failure(),
+            is_repeatable: self.kind != RequestKind::Write,
             excluded_regions: self.excluded,
             failed_endpoints: &state.failed_endpoints,
             current,
@@ -443,7 +449,9 @@ impl Run<'_> {
             return None;
         }
         let execution_context = ExecutionContext::Hedging;
-        let terms = AttemptTerms { execution_context, started: None, ..terms.clone() };
+        // Another region than the hub is asked for what it has.
+        let terms =
+            AttemptTerms { execution_context, started: None, is_hub_only: false, ..terms.clone() };
         let mut request = begin_request(self.operation, &endpoint, &terms, state);
         complete_request(&mut request, self.operation, &terms).ok()?;
         Some(Hedge { endpoint, request })

@@ -96,6 +96,7 @@ async fn run(
         started: None,
         deadline,
         is_multi_write: false,
+        is_hub_only: false,
         is_hedging_suppressed: false,
         strategy: None,
         container_rid: None,

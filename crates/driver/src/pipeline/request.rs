@@ -46,6 +46,8 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
+    /// Whether the region must be the partition's hub: what it answers has all that was written.
+    pub(crate) is_hub_only: bool,
     /// Whether the account wants no hedges.
     pub(crate) is_hedging_suppressed: bool,
     /// How reads get their consistency.
@@ -148,6 +150,9 @@ fn add_headers(
     }
     if terms.is_multi_write && !operation.operation_type().is_read_only() {
         headers.insert(names::ALLOW_TENTATIVE_WRITES, TRUE);
+    }
+    if terms.is_hub_only {
+        headers.insert(names::HUB_REGION_PROCESSING_ONLY, TRUE);
     }
     if operation.operation_type().is_read_only() {
         consistency(terms, headers);
@@ -313,6 +318,7 @@ mod tests {
             started: Some(now),
             deadline: Some(now + Duration::from_secs(1)),
             is_multi_write: false,
+            is_hub_only: false,
             is_hedging_suppressed: false,
             strategy: layers.request(call).read_consistency_strategy(),
             container_rid: None,
@@ -420,6 +426,7 @@ mod tests {
             started: None,
             deadline: None,
             is_multi_write: false,
+            is_hub_only: false,
             is_hedging_suppressed: false,
             strategy: None,
             container_rid: None,
@@ -477,6 +484,7 @@ mod tests {
                 started: None,
                 deadline: None,
                 is_multi_write,
+                is_hub_only: false,
                 is_hedging_suppressed: false,
                 strategy: None,
                 container_rid: None,

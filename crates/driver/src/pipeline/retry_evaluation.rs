@@ -47,6 +47,8 @@ pub(crate) struct OperationRetryState {
     /// operation sees what was seen before it began, and a token that grew with every attempt could be ahead of
     /// each region in turn.
     pub(crate) takes_session_anew: bool,
+    /// Whether the attempt asked its region to answer only as the hub of the partition.
+    pub(crate) asks_hub: bool,
     /// Whether some region does not accept writes.
     was_write_refused: bool,
     retries: u32,
@@ -67,6 +69,7 @@ impl OperationRetryState {
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
             takes_session_anew: true,
+            asks_hub: false,
             was_write_refused: false,
             retries: 0,
         }
@@ -148,7 +151,7 @@ pub(crate) fn evaluate_transport_result(
     state: &OperationRetryState,
     circumstances: &Circumstances,
 ) -> Evaluation {
-    let question = Question { kind, met: outcome.met() };
+    let question = Question { kind, met: met_as_asked(outcome.met(), state.asks_hub) };
     let verdict = evaluate_operation_retry(
         &question,
         &state.budgets,
@@ -159,6 +162,17 @@ pub(crate) fn evaluate_transport_result(
     let effects = row_of(&question).effects.iter();
     let effects = effects.map(|effect| LocationEffect::of(*effect, attempted)).collect();
     Evaluation { verdict, effects }
+}
+
+/// What an attempt met. A region that is not the hub that a read has asked for says so by 403/3, which is about writes
+/// otherwise: it does not have the session.
+fn met_as_asked(met: Met, asks_hub: bool) -> Met {
+    match met {
+        Met::Refusal { status: CosmosStatus::WRITE_FORBIDDEN, retry_after } if asks_hub => {
+            Met::Refusal { status: CosmosStatus::READ_SESSION_NOT_AVAILABLE, retry_after }
+        }
+        met => met,
+    }
 }
 
 /// What an operation ends with.

@@ -140,6 +140,9 @@ pub struct Budgets {
     pub container_refresh: Retries,
     /// The waits where the service names none.
     pub backoff: Backoff,
+    /// How often the operation has waited because there was nowhere else to go: what its back-off grows with. Attempts in
+    /// other regions are made at once, and do not count.
+    pub pauses: u32,
 }
 
 impl Budgets {
@@ -169,6 +172,7 @@ impl Budgets {
                 longest: options.retry_max_backoff(),
                 factor: options.retry_backoff_factor().value(),
             },
+            pauses: 0,
         }
     }
 
@@ -218,13 +222,16 @@ impl Budgets {
             Budget::ContainerRefresh => &mut self.container_refresh,
         };
         *retries = retries.spend();
+        if matches!(budget, Budget::Failover | Budget::Session) && !wait.is_zero() {
+            self.pauses = self.pauses.saturating_add(1);
+        }
         self
     }
 
     /// The budgets of a write that has waited for its region: every region may serve it now.
     #[must_use]
     pub fn with_failovers_left(self) -> Self {
-        Self { failover: Retries::of(self.failover.most), ..self }
+        Self { failover: Retries::of(self.failover.most), pauses: 0, ..self }
     }
 
     /// The budgets at another endpoint, whose connections have not failed yet and which a session may have

@@ -181,7 +181,7 @@ fn wait(budget: Budget, question: &Question, budgets: &Budgets, jitter: f64) -> 
         Budget::SessionInRegion => budgets.session_in_region_wait,
         Budget::Connection | Budget::Credential | Budget::ContainerRefresh => Duration::ZERO,
         // There is nowhere else to go, so the same endpoint gets time to recover or to catch up.
-        Budget::Failover | Budget::Session => backoff.before(spent, jitter),
+        Budget::Failover | Budget::Session => backoff.before(budgets.pauses, jitter),
     }
 }
 

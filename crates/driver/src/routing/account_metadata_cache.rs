@@ -26,7 +26,7 @@ use crate::transport::{
     TransportPipeline, TransportRequest,
 };
 
-/// How often the account is read when nothing asks for it.
+/// How often the account is read when nothing asks for it, give or take a fifth.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
@@ -286,6 +286,12 @@ impl AccountMetadataCache {
     }
 }
 
+/// An interval longer or shorter by up to a fifth: the processes of one roll-out would read the account in the same second
+/// for ever.
+fn jittered(interval: Duration, random: f64) -> Duration {
+    interval.mul_f64(0.8 + 0.4 * random)
+}
+
 /// Whether a location is at another endpoint.
 fn names_another(location: Option<&AccountLocation>, endpoint: Option<&Endpoint>) -> bool {
     let address = location.and_then(|it| it.database_account_endpoint.parse::<Endpoint>().ok());
@@ -388,7 +394,8 @@ impl AccountMetadataCache {
                 false => self.wanted.notified().await,
                 true => {
                     // Whether it was asked for or not, it is time.
-                    let _ = tokio::time::timeout(REFRESH_INTERVAL, self.wanted.notified()).await;
+                    let interval = jittered(REFRESH_INTERVAL, self.clock.random());
+                    let _ = tokio::time::timeout(interval, self.wanted.notified()).await;
                 }
             }
             tokio::time::sleep_until(allowance.in_passing().into()).await;

@@ -21,8 +21,11 @@ pub(crate) struct Wanted<'a> {
     pub(crate) traffic: Traffic,
     /// The partition that it is about, if that is known.
     pub(crate) partition: Option<&'a PartitionId>,
-    /// Whether it may be the one that probes: it can be repeated, and nothing has failed yet.
+    /// Whether it may be the one that probes: nothing has failed yet.
     pub(crate) may_probe: bool,
+    /// Whether it can be repeated. One that cannot probes only what no other has probed: if it is lost, nothing tells
+    /// whether it was applied.
+    pub(crate) is_repeatable: bool,
     /// Regions that the call does not want.
     pub(crate) excluded_regions: &'a [RegionName],
     /// Endpoints that the operation has failed on, in this order.
@@ -68,7 +71,8 @@ pub(crate) fn resolve_route<'a>(
     let is_usable =
         |it: &CosmosEndpoint| !has_failed(it, wanted) && !is_excluded(it, wanted.excluded_regions);
     let (home, moved_to) = (entry.first_failed_endpoint(), entry.current_endpoint());
-    let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate;
+    let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate
+        && (wanted.is_repeatable || entry.is_overdue(now, config));
     let is_home_up = account.is_available(&home.endpoint, wanted.traffic == Traffic::Writes, now);
     match is_usable(moved_to) && account.is_reachable(&moved_to.endpoint) {
         true if is_due && wanted.may_probe && is_home_up && is_usable(home) => {
@@ -353,6 +357,7 @@ mod tests {
                 traffic: self.traffic,
                 partition: self.partition.as_ref(),
                 may_probe: self.may_probe,
+                is_repeatable: true,
                 excluded_regions: &self.excluded,
                 failed_endpoints: &self.failed,
                 current: None,

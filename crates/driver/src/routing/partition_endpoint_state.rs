@@ -152,6 +152,12 @@ impl PartitionFailoverEntry {
         }
     }
 
+    /// Whether its own region has been due to be probed for as long as it was not.
+    pub(crate) fn is_overdue(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
+        let since = now.saturating_duration_since(self.unhealthy_since);
+        since >= config.partition_unavailability_duration.saturating_mul(2)
+    }
+
     /// Whether nothing was heard of it for so long that nobody seems to ask for it.
     fn is_idle(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let heard = self.last_failure_time.max(self.unhealthy_since);

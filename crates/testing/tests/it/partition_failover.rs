@@ -381,3 +381,26 @@ async fn a_request_that_times_out_beside_others_that_do_not_blames_its_partition
     assert_eq!(regions(&written).last().map(String::as_str), Some("West US"));
     written.unwrap();
 }
+
+/// A partition that only got increments never returned to its region: none of them may be the probe of others.
+#[tokio::test(start_paused = true)]
+async fn a_partition_that_gets_only_unrepeatable_writes_is_probed_too() {
+    let account =
+        AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
+    let stack = Stack::partitioned(account, "UK South").await;
+    let customer = stack.customer_in("1").await;
+    stack.execute(&upsert_of(&customer, "1")).await.unwrap();
+    let fault = stack.inject_in_range("UK South", "1", Operation::Patch, unavailable());
+    let increment = || {
+        let patch = br#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#;
+        let patch = bytes::Bytes::from_static(patch);
+        CosmosOperation::patch_item(&orders(), customer.as_str().into(), "1", patch).unwrap()
+    };
+    while regions(&stack.execute(&increment()).await) != ["West US"] {}
+    stack.account.account().remove_fault(&fault);
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    assert_eq!(regions(&stack.execute(&increment()).await), ["West US"], "others come first");
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    assert_eq!(regions(&stack.execute(&increment()).await), ["UK South"]);
+    assert_eq!(regions(&stack.execute(&increment()).await), ["UK South"]);
+}

@@ -46,7 +46,8 @@ async fn a_driver_that_is_used_reads_the_account_every_five_minutes() {
     let stack = Stack::preferring("East US").await;
     stack.execute(&read("1")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(16 * 60)).await;
-    assert_eq!(stack.account_reads(), 4);
+    // Once at first, and then every four to six minutes.
+    assert!((3..=5).contains(&stack.account_reads()), "{} reads", stack.account_reads());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use sidereal_driver::options::{CosmosClientOptions, RequestOptions, SessionRetryOptions};
 use sidereal_driver::{CosmosOperation, ErrorKind, OperationOptions};
-use sidereal_emulator::{AccountOptions, FaultEffect, Operation, WriteRegionChange};
+use sidereal_emulator::{
+    AccountOptions, FaultCondition, FaultEffect, FaultRule, HeaderCondition, Operation,
+    WriteRegionChange,
+};
 use sidereal_protocol::{
     ConsistencyLevel, OperationType, ReadConsistencyStrategy, RegionName, RequestPath,
     ResourceLink, ResourceType, SessionToken,
@@ -316,4 +319,44 @@ async fn a_session_is_waited_for_instead_of_read_in_a_slow_write_region() {
     assert!(requests <= 1_100, "{requests} requests");
     // A read that came too early, the least time before a hedge, and its round trip.
     assert!(p99 <= Duration::from_millis(100), "{p99:?}");
+}
+
+/// The write region of the account need not be the hub of the partition: it says so, and the read goes on.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_read_from_the_hub_of_its_partition_alone() {
+    let (stack, customer) = with_one_session_retry(true, "East US").await;
+    let hub_only = |stack: &Stack| {
+        let header = "x-ms-cosmos-hub-region-processing-only".to_owned();
+        let condition = FaultCondition {
+            header: Some(HeaderCondition { name: header, value: Some("True".to_owned()) }),
+            ..FaultCondition::default()
+        };
+        let effect = FaultEffect::DelayBefore { wait: Duration::from_millis(20) };
+        let rule = FaultRule { condition, ..FaultRule::new(effect) };
+        stack.account.account().add_fault(rule).unwrap();
+    };
+    hub_only(&stack);
+    delay_replication(&stack);
+    stack.execute(&upsert_of(&customer, "2")).await.unwrap();
+    let found = stack.execute(&read_of(&customer, "2")).await;
+    assert_eq!(regions(&found), ["East US", "West US"]);
+    let attempts = found.unwrap().diagnostics().attempts().to_vec();
+    assert!(attempts[0].elapsed().unwrap() < Duration::from_millis(20));
+    assert!(attempts[1].elapsed().unwrap() >= Duration::from_millis(20), "it asked for the hub");
+
+    // Moved by the service, unknown to a driver that has not written since.
+    stack
+        .account
+        .account()
+        .move_partition("store", "orders", "1", Some(&"UK South".into()))
+        .unwrap();
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec!["East US".into()]);
+    let other = stack.account.driver_on(stack.account.runtime(), options);
+    let written = stack.execute(&upsert_of(&customer, "3")).await.unwrap();
+    let token: SessionToken = written.headers().session_token().unwrap();
+    let read = read_of(&customer, "3").with_session_token(token);
+    let found = other.execute_operation(&read, &Default::default()).await;
+    assert_eq!(regions(&found), ["East US", "West US", "UK South"]);
+    found.unwrap();
 }

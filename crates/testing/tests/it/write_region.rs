@@ -141,7 +141,8 @@ async fn a_write_waits_until_its_timeout_or_for_the_time_of_the_settings() {
     };
     let unset = AvailabilityOptions::default;
     let (elapsed, error) = took(unset().with_end_to_end_timeout(7 * SECOND)).await;
-    assert_eq!(elapsed, 7 * SECOND);
+    // An attempt that could only meet the deadline is not made.
+    assert!((7 * SECOND - SECOND / 5..=7 * SECOND).contains(&elapsed), "{elapsed:?}");
     assert_eq!(error.kind(), ErrorKind::Unavailable, "the real outcome: {error}");
     let options = unset().with_end_to_end_timeout(7 * SECOND);
     let options = OperationOptions::default().with_availability(options);
