@@ -11,7 +11,9 @@ use uuid::Uuid;
 use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
-use crate::diagnostics::{Decision, DiagnosticsContextBuilder, RequestDiagnostics};
+use crate::diagnostics::{
+    Decision, DiagnosticsContextBuilder, RequestDiagnostics, RequestEventKind,
+};
 use crate::retry::{Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict};
 use crate::routing::{
     Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left, of_lost_request,
@@ -66,7 +68,15 @@ impl Run<'_> {
         }
         match routed.probe {
             Some(_) => self.judge_probe(raced, routed, state),
-            None => self.count_slowness(raced, routed, diagnostics.activity_id(), state),
+            None => {
+                let told = diagnostics.last_at(&routed.endpoint.endpoint);
+                let has_queued =
+                    |it: &RequestDiagnostics| it.time_of(RequestEventKind::Queued).is_some();
+                // Its own queue held the attempt back, which says nothing of the region.
+                if !told.is_some_and(has_queued) {
+                    self.count_slowness(raced, routed, diagnostics.activity_id(), state);
+                }
+            }
         }
     }
 

@@ -5,13 +5,13 @@ use std::num::NonZero;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use sidereal_driver::options::CosmosClientOptions;
+use sidereal_driver::options::{AvailabilityOptions, CosmosClientOptions, HedgingThreshold};
 use sidereal_driver::transport::internals::PoolSnapshot;
 use sidereal_driver::{CosmosDriverRuntime, CosmosResponse, Error, ErrorKind, OperationOptions};
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::stack::{LATENCY, REGIONS, Stack, read, regions};
+use crate::stack::{LATENCY, REGIONS, Stack, orders, read, regions};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -81,6 +81,23 @@ async fn operations_do_not_wait_for_a_region_that_hangs() {
         assert_eq!(regions(&outcome).last().map(String::as_str), Some(REGIONS[1]));
         outcome.unwrap();
     }
+}
+
+/// A burst that waited here for its turn was hedged, and the hedges that won counted as failures of the region.
+#[tokio::test(start_paused = true)]
+async fn hedges_that_overtake_our_own_queue_blame_no_region() {
+    let mut options = one_stream();
+    options.regions.preferred_regions = Some(REGIONS.map(Into::into).to_vec());
+    options.availability = AvailabilityOptions::default()
+        .with_hedging_threshold(HedgingThreshold::Static(10 * LATENCY))
+        .with_hedging_budget_burst(1_000u32);
+    options.partition_failover.consecutive_hedge_win_threshold = Some(1);
+    let stack = Stack::with(AccountOptions::default(), options).await;
+    stack.driver.container(&orders()).await.unwrap();
+    let outcomes = read_at_once(&stack, 200).await;
+    let hedged = outcomes.iter().filter(|outcome| regions(outcome).len() > 1).count();
+    assert!(hedged > 50 && outcomes.iter().all(Result::is_ok), "{hedged}");
+    assert_eq!(regions(&stack.execute(&read("1")).await), [REGIONS[0]]);
 }
 
 #[tokio::test(start_paused = true)]
