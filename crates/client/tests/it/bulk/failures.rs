@@ -165,7 +165,7 @@ async fn a_result_that_cannot_be_read_fails_its_own_operation_alone() {
     let mut operations: Vec<_> = upserts(2).collect();
     operations.push(BulkOperation::read_item("p0", "0"));
     let report = store.items.bulk().execute(operations.clone()).await.unwrap();
-    let failed: Vec<_> = report.failures().map(|it| it.index()).collect();
+    let failed: Vec<_> = report.failures().map(sidereal::BulkResult::index).collect();
     assert_eq!(failed, [1]);
     assert!(report.results()[1].outcome().unwrap_err().may_have_been_applied());
     // A read that cannot be read was not a write.

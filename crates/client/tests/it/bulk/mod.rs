@@ -256,7 +256,7 @@ async fn results_that_go_to_a_handler_are_not_kept() {
     assert_eq!(seen, (0..550).map(|n| (n, n < 500)).collect::<Vec<_>>());
     let progress = report.progress();
     assert_eq!((progress.taken, progress.succeeded, progress.failed), (550, 500, 50));
-    let kept: Vec<usize> = report.results().iter().map(|it| it.index()).collect();
+    let kept: Vec<usize> = report.results().iter().map(sidereal::BulkResult::index).collect();
     assert_eq!(kept, (500..550).collect::<Vec<_>>(), "the failures, in the order of the input");
     assert!(!report.is_success() && report.interruption().is_none());
 }
