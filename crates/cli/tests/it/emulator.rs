@@ -141,3 +141,15 @@ fn an_emulator_that_cannot_say_where_it_is_ends_quietly() {
     assert_eq!(String::from_utf8(stderr).unwrap(), "");
     assert_eq!(status.code(), Some(141), "as a shell reports SIGPIPE");
 }
+
+#[test]
+fn grease_takes_a_seed_and_names_of_latitudes() {
+    let directory = Directory::new();
+    let arguments = ["--grease", "7", "--grease-only", "unknown-headers"];
+    let emulator = Running::start(&directory.0, &arguments);
+    let answers: Vec<String> = (0..20).map(|_| probe(&emulator)).collect();
+    let greased = answers.iter().filter(|it| it.contains("x-ms-cosmos-greased")).count();
+    assert!((1..20).contains(&greased), "{greased} of 20");
+    let refused = fails(&directory.0, &["--grease", "7", "--grease-only", "short"]);
+    assert!(refused.contains("short-pages"), "{refused}");
+}
