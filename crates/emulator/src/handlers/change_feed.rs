@@ -75,7 +75,8 @@ impl Page {
             slice.contains(item) && !expiry.is_over(item) && item.written_at >= since
         };
         let mut items: Vec<Arc<Item>> = Vec::new();
-        let (mut bytes, mut cursor) = (0, lsn);
+        // Never before the client's own: a region that is behind would give what it has already, once it catches up.
+        let (mut bytes, mut cursor) = (0, lsn.max(after));
         for item in replica.changed_after(after).filter(wanted) {
             let last = items.last().map(|last| last.lsn);
             // A full page still takes the rest of its entry: transactional batches are not torn apart.

@@ -4,6 +4,7 @@
 //! it wrote; the others apply an entry once it is due, lazily, when the replica is read or the partition is
 //! written. So a test that advances the clock sees exactly what had arrived by then.
 
+use std::collections::HashSet;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -163,7 +164,10 @@ impl Partition {
         let whole = first.merged_with(&mut second);
         let retired = [(self, first.retire()), (right, second.retire())]
             .map(|(it, unstored)| RetiredPartition { id: it.id.clone(), unstored });
-        let parents = self.lineage().into_iter().chain(right.lineage()).collect();
+        // Both may come from the same ancestors.
+        let mut named = HashSet::new();
+        let lineage = self.lineage().into_iter().chain(right.lineage());
+        let parents = lineage.filter(|id| named.insert(id.clone())).collect();
         Ok((Self::of_state(id, range, parents, generation, whole), retired))
     }
 

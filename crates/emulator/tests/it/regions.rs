@@ -504,3 +504,24 @@ proptest! {
         }
     }
 }
+
+/// A region that was behind the continuation answered with an older one, from which changes came a second time.
+#[test]
+fn a_change_feed_does_not_go_back_in_a_region_that_is_behind() {
+    let fixture = three();
+    for n in 0..5 {
+        write_in(&fixture, WEST, &n.to_string());
+    }
+    let changes = |region: &str, after: Option<&str>| {
+        let mut headers = vec![A, ("a-im", "Incremental Feed")];
+        headers.extend(after.map(|etag| ("if-none-match", etag)));
+        fixture.send_in(region, Method::GET, DOCS, &headers, Value::Null).unwrap()
+    };
+    let first = changes(WEST, None);
+    assert_eq!(first.rows().len(), 5);
+    let behind = changes(EAST, first.header("etag"));
+    assert_eq!((behind.status, behind.header("etag")), (304, first.header("etag")));
+    fixture.clock.advance(LAG);
+    let rest = changes(EAST, behind.header("etag"));
+    assert_eq!((rest.status, rest.text.len()), (304, 0));
+}

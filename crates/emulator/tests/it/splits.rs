@@ -177,6 +177,20 @@ fn two_neighbours_merge_into_one_that_has_everything() {
     assert!(fixture.account.split_range("db", "c", &left, NO_TIME).is_err());
 }
 
+/// Both halves name what they came from, so the list of ancestors doubled with each split and merge: gigabytes after thirty.
+#[test]
+fn an_ancestor_is_named_once_however_often_ranges_are_split_and_merged() {
+    let fixture = twenty();
+    let mut range = "0".to_owned();
+    for _ in 0..12 {
+        let [left, right] = fixture.account.split_range("db", "c", &range, NO_TIME).unwrap();
+        range = fixture.account.merge_ranges("db", "c", &left, &right, NO_TIME).unwrap();
+    }
+    let ranges = fixture.send(Method::GET, "/dbs/db/colls/c/pkranges", &[], Value::Null).json();
+    let parents = ranges["PartitionKeyRanges"][0]["parents"].as_array().unwrap();
+    assert_eq!(parents.len(), 36, "three for each round");
+}
+
 #[test]
 fn what_was_on_its_way_to_a_region_arrives_after_a_split() {
     let lag = Duration::from_millis(100);
