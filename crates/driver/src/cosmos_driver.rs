@@ -16,8 +16,8 @@ use crate::routing::{
 use crate::runtime::{DriverError, Plane};
 use crate::system::{BackgroundTaskManager, Clock, TaskSpawner};
 use crate::transport::{
-    AuthorizationOptions, AuthorizationPolicy, CosmosHeadersPolicy, Credential, Endpoint,
-    TransportPipeline,
+    AnswerTimes, AuthorizationOptions, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
+    Endpoint, TransportPipeline,
 };
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 
@@ -120,6 +120,7 @@ impl CosmosDriver {
             &tasks.spawner(),
         ));
         let headers = Arc::new(CosmosHeadersPolicy::new(&options, runtime.clock()));
+        let answers = Arc::new(AnswerTimes::new(Clock::now()));
         let pipeline = |plane: Plane| {
             TransportPipeline::new(
                 Arc::clone(&headers),
@@ -131,8 +132,10 @@ impl CosmosDriver {
         };
         let pools =
             vec![Arc::clone(&planes.data.transport), Arc::clone(&planes.metadata.transport)];
-        let (data, metadata) =
-            (Arc::new(pipeline(planes.data)), Arc::new(pipeline(planes.metadata)));
+        let (data, metadata) = (
+            Arc::new(pipeline(planes.data).telling(Arc::clone(&answers))),
+            Arc::new(pipeline(planes.metadata)),
+        );
         #[cfg(feature = "otel")]
         let instance = runtime.count_instance(&endpoint);
         let policy = location_policy(endpoint.clone(), &options);
@@ -160,6 +163,7 @@ impl CosmosDriver {
             locations,
             account,
             write_gate,
+            answers,
             data,
             metadata,
             tasks: tasks_of_core,

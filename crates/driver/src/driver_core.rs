@@ -8,12 +8,12 @@ use crate::hedging::{HedgingBudget, LatencyTracker};
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::pipeline::{OperationPipeline, SlowOperationThresholds, execute_operation_pipeline};
 use crate::routing::{
-    AccountMetadataCache, AnswerTimes, ContainerCache, EndpointProber, LocationStateStore,
-    MetadataFuture, MetadataReader, TICKS, Tick, WriteGate,
+    AccountMetadataCache, ContainerCache, EndpointProber, LocationStateStore, MetadataFuture,
+    MetadataReader, TICKS, Tick, WriteGate,
 };
 use crate::session::{RegionLags, SessionContainer};
 use crate::system::{Clock, TaskSpawner};
-use crate::transport::TransportPipeline;
+use crate::transport::{AnswerTimes, TransportPipeline};
 use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, OperationOptions};
 
 /// The state and the connections of one account, as its operations see them.
@@ -25,7 +25,7 @@ pub(crate) struct DriverCore {
     pub(crate) locations: Arc<LocationStateStore>,
     pub(crate) account: Arc<AccountMetadataCache>,
     pub(crate) write_gate: Arc<WriteGate>,
-    pub(crate) answers: AnswerTimes,
+    pub(crate) answers: Arc<AnswerTimes>,
     pub(crate) prober: Arc<EndpointProber>,
     pub(crate) containers: ContainerCache,
     pub(crate) sessions: SessionContainer,
@@ -47,6 +47,7 @@ pub(crate) struct CoreParts {
     pub(crate) locations: Arc<LocationStateStore>,
     pub(crate) account: Arc<AccountMetadataCache>,
     pub(crate) write_gate: Arc<WriteGate>,
+    pub(crate) answers: Arc<AnswerTimes>,
     pub(crate) data: Arc<TransportPipeline>,
     pub(crate) metadata: Arc<TransportPipeline>,
     pub(crate) tasks: TaskSpawner,
@@ -54,8 +55,17 @@ pub(crate) struct CoreParts {
 
 impl DriverCore {
     pub(crate) fn new(parts: CoreParts) -> Arc<Self> {
-        let CoreParts { runtime, options, locations, account, write_gate, data, metadata, tasks } =
-            parts;
+        let CoreParts {
+            runtime,
+            options,
+            locations,
+            account,
+            write_gate,
+            answers,
+            data,
+            metadata,
+            tasks,
+        } = parts;
         let prober = EndpointProber::start(
             Arc::clone(&locations),
             Arc::clone(&data),
@@ -79,7 +89,7 @@ impl DriverCore {
                 locations,
                 account,
                 write_gate,
-                answers: AnswerTimes::new(Clock::now()),
+                answers,
                 prober,
                 data,
                 metadata,

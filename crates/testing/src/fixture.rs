@@ -216,6 +216,7 @@ impl Client {
         TransportRequest {
             method: Method::GET,
             endpoint: endpoint(url),
+            slot: 0,
             region: None,
             partition_range: None,
             path: path.parse().unwrap(),

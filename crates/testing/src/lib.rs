@@ -3,6 +3,7 @@
 //! - [`peers`]: scripted HTTP/1.1 and HTTP/2 peers on loopback, driven down to the single frame, with a
 //!   proxy and certificates.
 //! - [`in_process`]: driver and account in one process, over a simulated network, on a paused clock.
+//! - [`outages`]: what an application notices of each outage, measured on a paused clock.
 //! - [`at_once`]: an account without a network, for benchmarks.
 //! - [`fixture`]: the driver's transport set up over any `HttpClientFactory`.
 //! - `spans`, `metrics` (feature `otel`): a tracer provider and a metric exporter that keep what they get in memory.
@@ -19,6 +20,7 @@ pub mod fixture;
 pub mod in_process;
 #[cfg(feature = "otel")]
 pub mod metrics;
+pub mod outages;
 pub mod peers;
 #[cfg(feature = "azure-core")]
 pub mod sdk;

@@ -85,6 +85,7 @@ impl Ours {
         let request = TransportRequest {
             method: self.shape.method(),
             endpoint: self.endpoint.clone(),
+            slot: 0,
             region: None,
             partition_range: None,
             path: self.path.clone(),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sidereal_protocol::{OperationType, RegionName, ResourceType};
 
-use super::held_write::MOVED;
+use super::held_write::SILENT;
 use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
 use crate::CosmosOperation;
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext, RetryTarget};
@@ -369,11 +369,7 @@ impl Run<'_> {
         // A threshold that no clock can hold is never reached.
         let fires_at = started.checked_add(self.hedging_threshold(started)).filter(|_| may_hedge);
         request.slow_after = fires_at;
-        // A write that is hedged is brought elsewhere by that.
-        let silent_at = match fires_at {
-            Some(_) => None,
-            None => self.silence_counts_at(routed, started),
-        };
+        let silent_at = self.silence_counts_at(started);
         let joined = {
             // Pinned here, in a block: it writes into the diagnostics until it is dropped.
             let mut primary = std::pin::pin!(self.transport.execute(request, diagnostics));
@@ -381,26 +377,40 @@ impl Run<'_> {
                 // The outcome first: an attempt that has ended needs no hedge.
                 biased;
                 result = &mut primary => return Raced::alone(result, routed, started),
-                () = until(fires_at) => match self.hedge_request(routed, terms, state) {
-                    None => return Raced::alone(primary.await, routed, started),
-                    Some(hedge) => Ok(self.join(primary, hedge).await),
-                },
-                () = until(silent_at) => tokio::select! {
-                    biased; // The outcome first, as above.
-                    result = &mut primary => return Raced::alone(result, routed, started),
-                    // On the heap: few attempts meet a silent region.
-                    abandoned = Box::pin(self.abandoned(routed, started)) => Err(abandoned),
-                },
+                // One timer: of a write that is not hedged, its region's silence is the first that counts.
+                () = until(fires_at.or(silent_at)) => {
+                    let hedge = fires_at.and_then(|_| self.hedge_request(routed, terms, state));
+                    match hedge {
+                        Some(hedge) => Ok(self.join(primary, hedge).await),
+                        None => tokio::select! {
+                            biased; // The outcome first, as above.
+                            result = &mut primary => return Raced::alone(result, routed, started),
+                            // On the heap: few attempts meet a silent region.
+                            silent = Box::pin(self.silent(routed, started, silent_at)) => Err(silent),
+                        },
+                    }
+                }
             }
         };
         let joined = match joined {
             Ok(joined) => joined,
             Err(abandoned) => {
-                diagnostics.left(MOVED);
+                diagnostics.left(SILENT);
                 return Raced::alone(abandoned, routed, started);
             }
         };
         joined.raced(routed, started, diagnostics)
+    }
+
+    /// Waits until an attempt is given up because its region is silent; for ever, if its silence does not count.
+    async fn silent(
+        &self,
+        routed: &Routed,
+        started: Instant,
+        silent_at: Option<Instant>,
+    ) -> TransportResult {
+        until(silent_at).await;
+        self.abandoned(routed, started).await
     }
 
     /// Runs a hedge beside an attempt until it is known whose outcome counts.

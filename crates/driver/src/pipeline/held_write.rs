@@ -6,15 +6,17 @@ use super::attempt::{Raced, Routed, Run, earlier};
 use super::{Ended, OperationRetryState, conclude};
 use crate::diagnostics::Decision;
 use crate::retry::{Effect, Question, RequestKind, UnavailableReason, row_of};
-use crate::routing::{CosmosEndpoint, LocationEffect, OutageCause, OutageScope, WriteProbe};
+use crate::routing::{
+    CosmosEndpoint, LocationEffect, OutageCause, OutageScope, Traffic, WriteProbe,
+};
 use crate::system::Clock;
 use crate::transport::{
     HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResult,
 };
 use crate::{Error, ErrorKind};
 
-/// How long a write on one item waits for its region before the region's silence counts: nothing else was answered
-/// either since the write began.
+/// How long an operation on one item waits for its region before the region's silence counts: nothing else was answered
+/// either since it began.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// How long an answer shows that a region serves, whatever fails then.
@@ -188,42 +190,60 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the silence of an attempt's region counts, and when: of the only region that accepts writes, for a
-    /// write on one item, which nothing else would bring elsewhere.
-    pub(super) fn silence_counts_at(&self, routed: &Routed, started: Instant) -> Option<Instant> {
-        if !self.kind.is_write() || !self.operation.is_about_one_item() {
-            return None;
-        }
-        let is_writer =
-            self.only_writer().is_some_and(|it| it.endpoint == routed.endpoint.endpoint);
-        started.checked_add(SILENCE).filter(|_| is_writer)
+    /// When the silence of an attempt's region begins to count: for an operation on one item, which a region that serves
+    /// answers sooner.
+    pub(super) fn silence_counts_at(&self, started: Instant) -> Option<Instant> {
+        started.checked_add(SILENCE).filter(|_| self.operation.is_about_one_item())
     }
 
-    /// Watches a write whose region may be silent: holds others back if it is, and ends when the account names another
-    /// write region and the write may be repeated there.
+    /// Watches an attempt whose region may be silent: it has not answered anything for a while. Ends when the attempt is
+    /// given up for another region: a read, or a write that may be repeated.
     pub(super) async fn abandoned(&self, routed: &Routed, started: Instant) -> TransportResult {
         let endpoint = &routed.endpoint;
-        if self.core.answers.is_silent_since(endpoint.slot, started) {
+        let is_only_writer = self.only_writer().is_some_and(|it| it.endpoint == endpoint.endpoint);
+        let mut since = started;
+        while !self.core.answers.is_silent_since(endpoint.slot, since) {
+            since = Clock::now();
+            tokio::time::sleep(SILENCE).await;
+        }
+        let may_leave = self.kind != RequestKind::Write;
+        if is_only_writer && !self.service_moves_partitions() {
             let region = OutageScope::region(endpoint.endpoint.clone());
             self.core.write_gate.close(region, OutageCause::Lost);
-        }
-        if self.kind != RequestKind::IdempotentWrite {
+            let has_moved = || {
+                let snapshot = self.core.locations.snapshot();
+                snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
+            };
+            self.core.account.until(has_moved).await;
+        } else if !may_leave || !self.is_elsewhere(endpoint) {
             return std::future::pending().await;
         }
-        let has_moved = || {
-            let snapshot = self.core.locations.snapshot();
-            snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
-        };
-        self.core.account.until(has_moved).await;
+        if !may_leave {
+            return std::future::pending().await;
+        }
         let sent = RequestSentStatus::MaybeSent;
-        let error = HttpError::new(HttpErrorKind::Timeout, sent, MOVED);
+        let error = HttpError::new(HttpErrorKind::Timeout, sent, SILENT);
         TransportResult {
             outcome: TransportOutcome::TransportError { error, request_sent: sent },
             at: Clock::now(),
-            was_ambiguous: true,
-            decision: Decision::Finish { reason: MOVED },
+            was_ambiguous: self.kind.is_write(),
+            decision: Decision::Finish { reason: SILENT },
             budgets: None,
         }
+    }
+
+    /// Whether another region could serve the operation.
+    fn is_elsewhere(&self, endpoint: &CosmosEndpoint) -> bool {
+        let snapshot = self.core.locations.snapshot();
+        let account = &snapshot.account;
+        !self.repeats_in_place()
+            && account.read_endpoints().iter().any(|it| it.endpoint != endpoint.endpoint)
+    }
+
+    /// Whether the service moves the writes of partitions by itself.
+    fn service_moves_partitions(&self) -> bool {
+        let snapshot = self.core.locations.snapshot();
+        snapshot.partitions.mechanism(&snapshot.account, Traffic::Writes).is_some()
     }
 }
 
@@ -231,5 +251,5 @@ impl Run<'_> {
 const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
      wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
 
-/// What diagnostics say of an attempt that was given up for the new write region.
-pub(super) const MOVED: &str = "no answer came, and the account has another write region";
+/// What diagnostics say of an attempt that was given up for another region.
+pub(super) const SILENT: &str = "the region did not answer anything";

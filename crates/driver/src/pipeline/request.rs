@@ -76,6 +76,7 @@ pub(crate) fn begin_request(
     TransportRequest {
         method: operation.operation_type().method(),
         endpoint: routed_to.endpoint.clone(),
+        slot: routed_to.slot,
         region: routed_to.region.clone(),
         partition_range: state.partition.as_ref().map(|it| it.range().clone()),
         path: PathAndQuery::from_static("/"),

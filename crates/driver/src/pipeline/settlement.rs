@@ -143,6 +143,9 @@ impl Run<'_> {
             self.core.locations.partition_recovered(&partition.id, self.traffic());
         } else {
             self.mark_partition(partition, &routed.endpoint, true, raced.result.at);
+            if self.was_served(raced) {
+                self.core.locations.probe_was_slow(&partition.id, self.traffic());
+            }
         }
     }
 

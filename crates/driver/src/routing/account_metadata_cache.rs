@@ -319,6 +319,8 @@ pub(super) async fn read_account(
     let request = TransportRequest {
         method: Method::GET,
         endpoint: endpoint.clone(),
+        // Of the global endpoint; an answer about the account shows nothing of its data.
+        slot: 0,
         region: None,
         partition_range: None,
         path: PathAndQuery::from_static("/"),

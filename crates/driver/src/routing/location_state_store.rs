@@ -16,8 +16,8 @@ use super::{
     AccountEndpointState, ContainerMetadata, LocationEffect, PartitionEndpointState,
     PartitionFailoverConfig, PartitionHealth, PartitionId, RegionPreference, Traffic,
     build_account_endpoint_state, claim_probe, endpoints_that_left, expire_partition_overrides,
-    expire_unavailable_endpoints, forget_partitions, mark_endpoint_available,
-    mark_partition_recovered, sync_partition_endpoint_state,
+    expire_unavailable_endpoints, forget_partitions, forget_writes, mark_endpoint_available,
+    mark_partition_recovered, note_slow_probe, sync_partition_endpoint_state,
 };
 use crate::transport::Endpoint;
 
@@ -96,6 +96,9 @@ impl LocationStateStore {
                 asks_for_failover,
                 &self.config,
             );
+            let has_changed = !account.is_multi_write()
+                && current.account.write_endpoints().first() != account.write_endpoints().first();
+            let partitions = if has_changed { forget_writes(&partitions) } else { partitions };
             LocationSnapshot { account, partitions: Arc::new(partitions) }
         });
         let after = self.snapshot.load();
@@ -131,6 +134,11 @@ impl LocationStateStore {
             claim_probe(partitions, partition, traffic, now, &self.config)
         });
         is_due(&before.partitions)
+    }
+
+    /// Notes that the probe of a partition was served, and too late: the next one waits longer.
+    pub(crate) fn probe_was_slow(&self, partition: &PartitionId, traffic: Traffic) {
+        self.change_partitions(|partitions| note_slow_probe(partitions, partition, traffic));
     }
 
     /// Notes that a partition serves in its own region again.

@@ -4,13 +4,12 @@
 //! (`partition_endpoint_state.rs`), the choice of an endpoint from them (`endpoint_resolution.rs`), what
 //! outcomes say of them (`effects.rs`), who is to blame for a failure (`blame.rs`) and how often the account may
 //! be read (`refresh_allowance.rs`) are values and pure functions. `location_state_store.rs` holds the current
-//! pictures, `answer_times.rs` when each endpoint last answered. Three parts wait: `account_metadata_cache.rs` reads the
+//! pictures. Three parts wait: `account_metadata_cache.rs` reads the
 //! account and probes its endpoints, `container_cache.rs` reads containers and their partition ranges, and
 //! `write_gate.rs` holds writes back that have nowhere to go.
 
 mod account_endpoint_state;
 mod account_metadata_cache;
-mod answer_times;
 mod blame;
 mod container_cache;
 mod container_metadata;
@@ -34,7 +33,6 @@ use account_endpoint_state::{
     mark_endpoint_available, mark_endpoint_unavailable,
 };
 pub(crate) use account_metadata_cache::AccountMetadataCache;
-pub(crate) use answer_times::AnswerTimes;
 pub(crate) use container_cache::{ContainerCache, MetadataFuture, MetadataReader, Stale};
 pub use container_metadata::ContainerMetadata;
 pub(crate) use effects::{Attempted, LocationEffect, LocationEffects, of_lost_request};
@@ -45,12 +43,13 @@ pub(crate) use endpoint_resolution::{
 };
 pub(crate) use location_policy::LocationPolicy;
 pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
-pub(crate) use partition::{MAX_ENDPOINT_SLOTS, Partition, PartitionId, TICKS, Tick};
+pub(crate) use partition::{Partition, PartitionId, TICKS, Tick};
 pub(crate) use partition_endpoint_state::Traffic;
 use partition_endpoint_state::{
     Mechanism, PartitionEndpointState, PartitionFailoverEntry, PartitionHealth,
     UnavailablePartition, claim_probe, expire_partition_overrides, forget_partitions,
-    mark_partition_recovered, mark_partition_unavailable, sync_partition_endpoint_state,
+    forget_writes, mark_partition_recovered, mark_partition_unavailable, note_slow_probe,
+    sync_partition_endpoint_state,
 };
 pub(crate) use partition_failover_config::PartitionFailoverConfig;
 pub(crate) use write_gate::{OutageCause, OutageScope, WriteGate, WriteProbe};

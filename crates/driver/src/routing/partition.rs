@@ -9,6 +9,7 @@ use sidereal_protocol::PartitionKeyRangeId;
 
 use super::Traffic;
 use super::slowness::Slowness;
+use crate::transport::MAX_ENDPOINT_SLOTS;
 
 /// Names a partition of an account: range `0` exists in every container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -53,9 +54,6 @@ impl Partition {
         &self.id.range
     }
 }
-
-/// The most endpoints of an account whose activity is kept. More regions than any account has.
-pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
 
 /// In which regions a partition was asked lately, to know what share of an endpoint's partitions fails.
 ///

@@ -23,6 +23,10 @@ const MAX_PARTITIONS: usize = 10_000;
 /// container was deleted or is not used. Kept for ever, such partitions would leave no room for those that fail.
 const IDLE_TIME: Duration = Duration::from_secs(60 * 60);
 
+/// How often the time before a probe doubles, and the longest it becomes.
+const MAX_DOUBLINGS: u32 = 4;
+const LONGEST_WINDOW: Duration = Duration::from_secs(50);
+
 /// Longer than any process runs, and short enough for every clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
@@ -101,6 +105,8 @@ pub(crate) struct PartitionFailoverEntry {
     unhealthy_since: Instant,
     /// Until when a probe is under way.
     probed_until: Option<Instant>,
+    /// Probes in a row that have found its own region slow.
+    slow_probes: u32,
 }
 
 /// Where an entry stands.
@@ -124,7 +130,17 @@ impl PartitionFailoverEntry {
             last_failure_time: now,
             unhealthy_since: now,
             probed_until: None,
+            slow_probes: 0,
         }
+    }
+
+    /// How long it stays away from its own region before that is probed: from the second slow probe in a row on, twice as
+    /// long after each. One that is refused costs its operation a round trip; slow ones would be among the slowest requests, again and again.
+    fn window(&self, config: &PartitionFailoverConfig) -> Duration {
+        let base = config.partition_unavailability_duration;
+        let doublings = self.slow_probes.saturating_sub(1).min(MAX_DOUBLINGS);
+        let doubled = base.saturating_mul(1 << doublings);
+        doubled.min(LONGEST_WINDOW.max(base))
     }
 
     pub(crate) fn current_endpoint(&self) -> &CosmosEndpoint {
@@ -146,7 +162,7 @@ impl PartitionFailoverEntry {
         }
         let since = now.saturating_duration_since(self.unhealthy_since);
         let is_probed = self.probed_until.is_some_and(|until| until > now);
-        match since >= config.partition_unavailability_duration && !is_probed {
+        match since >= self.window(config) && !is_probed {
             true => PartitionHealth::ProbeCandidate,
             false => PartitionHealth::Unhealthy,
         }
@@ -155,7 +171,7 @@ impl PartitionFailoverEntry {
     /// Whether its own region has been due to be probed for as long as it was not.
     pub(crate) fn is_overdue(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let since = now.saturating_duration_since(self.unhealthy_since);
-        since >= config.partition_unavailability_duration.saturating_mul(2)
+        since >= self.window(config).saturating_mul(2)
     }
 
     /// Whether nothing was heard of it for so long that nobody seems to ask for it.
@@ -163,7 +179,7 @@ impl PartitionFailoverEntry {
         let heard = self.last_failure_time.max(self.unhealthy_since);
         let heard = self.probed_until.map_or(heard, |until| until.max(heard));
         // Its probe must have been due for as long as it was not.
-        let longest = config.partition_unavailability_duration.saturating_mul(2).max(IDLE_TIME);
+        let longest = self.window(config).saturating_mul(2).max(IDLE_TIME);
         now.saturating_duration_since(heard) > longest
     }
 
@@ -274,6 +290,14 @@ impl PartitionEndpointState {
     }
 }
 
+/// The state without what is known of writes: the account has another write region, and where partitions were moved from
+/// the one before says nothing of it.
+pub(crate) fn forget_writes(state: &PartitionEndpointState) -> PartitionEndpointState {
+    let mut state = state.clone();
+    state.retain(|traffic, _| traffic == Traffic::Reads);
+    state
+}
+
 /// The state after the account was read: what it asks for is in force, and what has moved to or from an
 /// endpoint that left returns.
 pub(crate) fn sync_partition_endpoint_state(
@@ -381,6 +405,25 @@ pub(crate) fn mark_partition_recovered(
 ) -> PartitionEndpointState {
     let mut state = state.clone();
     state.remove(partition, traffic);
+    state
+}
+
+/// The state after a probe of a partition was slow.
+pub(crate) fn note_slow_probe(
+    state: &PartitionEndpointState,
+    partition: &PartitionId,
+    traffic: Traffic,
+) -> PartitionEndpointState {
+    let mut state = state.clone();
+    if let Some(overrides) = state.overrides.get_mut(partition)
+        && let Some(entry) = overrides.of_mut(traffic)
+    {
+        let slow_probes = entry.slow_probes.saturating_add(1);
+        *entry = Arc::new(PartitionFailoverEntry {
+            slow_probes,
+            ..PartitionFailoverEntry::clone(entry)
+        });
+    }
     state
 }
 

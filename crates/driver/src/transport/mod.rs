@@ -13,6 +13,7 @@
 //! Nothing here knows regions, sessions or partitions.
 
 mod adaptive_transport;
+mod answer_times;
 mod authorization_policy;
 #[cfg(feature = "azure-core")]
 mod azure_core_client;
@@ -36,6 +37,7 @@ mod transport_request;
 mod transport_result;
 
 pub(crate) use adaptive_transport::AdaptiveTransport;
+pub(crate) use answer_times::{AnswerTimes, MAX_ENDPOINT_SLOTS};
 pub use authorization_policy::{
     AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest,
 };

@@ -10,9 +10,9 @@ use sidereal_protocol::headers::ResponseHeaders;
 use super::claims_challenge::claims_of;
 use super::headers_policy::DateHeader;
 use super::{
-    AdaptiveTransport, AuthorizationPolicy, CosmosHeadersPolicy, HttpError, HttpErrorKind,
-    HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
-    TransportResult,
+    AdaptiveTransport, AnswerTimes, AuthorizationPolicy, CosmosHeadersPolicy, HttpError,
+    HttpErrorKind, HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest,
+    TransportResponse, TransportResult,
 };
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
@@ -42,6 +42,8 @@ pub struct TransportPipeline {
     /// How jitter is drawn: random numbers from 0 to 1. A function pointer, so that production pays no
     /// allocation for what only tests replace.
     jitter: fn(&Clock) -> f64,
+    /// Told of answers that are not passed on because the request is sent again, such as that of throttling.
+    answers: Option<Arc<AnswerTimes>>,
 }
 
 impl TransportPipeline {
@@ -57,7 +59,23 @@ impl TransportPipeline {
         let (headers_policy, auth_policy) = (headers_policy.into(), auth_policy.into());
         let request_timeout = request_timeout.min(LONGEST_TIMEOUT);
         let jitter = Clock::random;
-        Self { headers_policy, auth_policy, http_transport, request_timeout, clock, jitter }
+        let answers = None;
+        Self {
+            headers_policy,
+            auth_policy,
+            http_transport,
+            request_timeout,
+            clock,
+            jitter,
+            answers,
+        }
+    }
+
+    /// The same pipeline, which tells when endpoints answer.
+    #[must_use]
+    pub(crate) fn telling(mut self, answers: Arc<AnswerTimes>) -> Self {
+        self.answers = Some(answers);
+        self
     }
 
     /// The same pipeline with another source of jitter.
@@ -110,6 +128,9 @@ impl TransportPipeline {
                     decision: ANSWERED,
                     budgets: spent,
                 };
+            }
+            if let (TransportOutcome::HttpError(_), Some(answers)) = (&outcome, &self.answers) {
+                answers.note(request.slot, now);
             }
             let question = Question { kind: request.kind, met: outcome.met() };
             let circumstances = Circumstances {

@@ -20,6 +20,8 @@ pub struct TransportRequest {
     pub method: Method,
     /// Its endpoint.
     pub endpoint: Endpoint,
+    /// The number of the endpoint among those of its account, for statistics.
+    pub slot: usize,
     /// The region of the endpoint, for diagnostics.
     pub region: Option<RegionName>,
     /// The partition range it is about, where that is known, for diagnostics.

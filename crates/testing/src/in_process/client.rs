@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use sidereal_driver::diagnostics::{RequestDiagnostics, RequestEventKind};
 use sidereal_driver::transport::{
@@ -24,6 +25,8 @@ pub(super) struct InProcessClient {
     network: Arc<SimulatedNetwork>,
     /// Whether the endpoint accepts connections, where the account does not decide it.
     is_online: Option<Arc<AtomicBool>>,
+    /// The round trip to its region, beside what the network takes.
+    distance: Duration,
     closed: CancellationToken,
 }
 
@@ -32,8 +35,9 @@ impl InProcessClient {
         endpoint: Option<AccountEndpoint>,
         network: Arc<SimulatedNetwork>,
         is_online: Option<Arc<AtomicBool>>,
+        distance: Duration,
     ) -> Self {
-        Self { endpoint, network, is_online, closed: CancellationToken::new() }
+        Self { endpoint, network, is_online, distance, closed: CancellationToken::new() }
     }
 
     fn is_offline(&self) -> bool {
@@ -51,6 +55,7 @@ impl InProcessClient {
             return Err(refused());
         }
         let Delivery { there, back, lost } = self.network.next_delivery();
+        let (there, back) = (there + self.distance / 2, back + self.distance / 2);
         diagnostics.sent();
         tokio::time::sleep(there).await;
         if lost == Some(Lost::Before) {

@@ -1,7 +1,9 @@
 //! An account with a name, and the factory whose clients reach it by that name.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use http::Uri;
 use sidereal_driver::options::{CosmosClientOptions, CosmosEnvironmentOptions};
@@ -30,6 +32,8 @@ pub struct InProcessAccount {
     seed: u64,
     clock: TokioAccountClock,
     is_global_online: Arc<AtomicBool>,
+    /// The round trip to each host.
+    distances: BTreeMap<String, Duration>,
 }
 
 impl InProcessAccount {
@@ -50,7 +54,21 @@ impl InProcessAccount {
         }
         let network = Arc::new(SimulatedNetwork::new(seed, faults));
         let is_global_online = Arc::new(AtomicBool::new(true));
-        Self { account: Arc::new(Account::new(options)), network, seed, clock, is_global_online }
+        let account = Arc::new(Account::new(options));
+        Self { account, network, seed, clock, is_global_online, distances: BTreeMap::new() }
+    }
+
+    /// The same account with regions at different distances, given as round trips. The global endpoint is as far as the
+    /// first of them.
+    #[must_use]
+    pub fn with_distances(mut self, distances: &[(&str, Duration)]) -> Self {
+        let of =
+            |(name, distance): &(&str, Duration)| (host_of(&RegionName::from(*name)), *distance);
+        self.distances = distances.iter().map(of).collect();
+        if let Some((_, first)) = distances.first() {
+            self.distances.insert(HOST.to_owned(), *first);
+        }
+        self
     }
 
     /// The account itself, for its control plane and its counters.
@@ -163,10 +181,11 @@ pub struct InProcessFactory(InProcessAccount);
 
 impl HttpClientFactory for InProcessFactory {
     fn create(&self, endpoint: &Endpoint, _: &HttpClientConfig) -> Arc<dyn HttpClient> {
-        let InProcessAccount { network, is_global_online, .. } = &self.0;
+        let InProcessAccount { network, is_global_online, distances, .. } = &self.0;
+        let distance = distances.get(endpoint.host()).copied().unwrap_or_default();
         let is_online = (endpoint.host() == HOST).then(|| Arc::clone(is_global_online));
         let account = self.0.endpoint_at(endpoint.host());
-        Arc::new(InProcessClient::new(account, Arc::clone(network), is_online))
+        Arc::new(InProcessClient::new(account, Arc::clone(network), is_online, distance))
     }
 }
 

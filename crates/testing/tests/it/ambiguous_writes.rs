@@ -165,9 +165,9 @@ async fn one_call_can_narrow_what_is_repeated() {
 /// A client that wrote 1 and then 2 ended with 1: the slow first attempt was applied after its hedge had won.
 #[tokio::test(start_paused = true)]
 async fn writes_of_one_client_take_effect_in_their_order() {
-    let mut options = CosmosClientOptions::default();
-    options.availability =
-        AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(100 * MS));
+    let threshold = HedgingThreshold::Static(100 * MS);
+    let availability = AvailabilityOptions::default().with_hedging_threshold(threshold);
+    let options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
     let account = AccountOptions { multi_write: true, ..AccountOptions::default() };
     let stack = Stack::with(account, options).await;
     let slow = FaultEffect::DelayBefore { wait: 400 * MS };

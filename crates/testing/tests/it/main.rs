@@ -12,6 +12,7 @@ mod driven;
 mod hedging;
 mod http1;
 mod in_process;
+mod outages;
 mod partition_failover;
 mod partition_ranges;
 mod proxy;
