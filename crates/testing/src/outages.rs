@@ -453,7 +453,7 @@ async fn call(site: &Site, number: usize) -> Call {
     let started = Instant::now();
     let outcome = site.driver.execute_operation(&operation, &Default::default()).await;
     Call {
-        is_read: number % 3 == 0,
+        is_read: number.is_multiple_of(3),
         took: started.elapsed(),
         began: site
             .began
