@@ -381,7 +381,7 @@ impl Run<'_> {
                 () = until(fires_at.or(silent_at)) => {
                     let hedge = fires_at.and_then(|_| self.hedge_request(routed, terms, state));
                     match hedge {
-                        Some(hedge) => Ok(self.join(primary, hedge).await),
+                        Some(hedge) => Ok(self.join(primary, routed, hedge, silent_at).await),
                         None => tokio::select! {
                             biased; // The outcome first, as above.
                             result = &mut primary => return Raced::alone(result, routed, started),
@@ -413,14 +413,31 @@ impl Run<'_> {
         self.abandoned(routed, started).await
     }
 
+    /// Waits for the leg of a race that is left, unless its region is silent.
+    async fn unless_silent(
+        &self,
+        leg: Pin<&mut impl Future<Output = TransportResult>>,
+        routed: &Routed,
+        started: Instant,
+        silent_at: Option<Instant>,
+    ) -> TransportResult {
+        tokio::select! {
+            biased; // The outcome first: a region that has answered is not silent.
+            result = leg => result,
+            silent = self.silent(routed, started, silent_at) => silent,
+        }
+    }
+
     /// Runs a hedge beside an attempt until it is known whose outcome counts.
     async fn join(
         &self,
         mut primary: Pin<&mut impl Future<Output = TransportResult>>,
+        routed: &Routed,
         hedge: Hedge,
+        silent_at: Option<Instant>,
     ) -> Joined {
-        let mut diagnostics =
-            DiagnosticsContextBuilder::new(hedge.request.activity_id, Clock::now());
+        let started = Clock::now();
+        let mut diagnostics = DiagnosticsContextBuilder::new(hedge.request.activity_id, started);
         // On the heap: few attempts are hedged, and all of them would be larger by it.
         let mut secondary = Box::pin(self.transport.execute(&hedge.request, &mut diagnostics));
         let kind = self.kind;
@@ -432,8 +449,16 @@ impl Run<'_> {
         };
         let decided = match (is_final(kind, &first.outcome), is_hedge) {
             (true, _) => Decided { is_hedge, result: first, other: None },
-            (false, false) => Decided::of_both(first, secondary.as_mut().await),
-            (false, true) => Decided::of_both(primary.await, first),
+            (false, false) => {
+                let hedged = Routed::to(hedge.endpoint.clone());
+                let silent_at = silent_at.and(self.silence_counts_at(started));
+                let other = self.unless_silent(secondary.as_mut(), &hedged, started, silent_at);
+                Decided::of_both(first, Box::pin(other).await)
+            }
+            (false, true) => {
+                let other = self.unless_silent(primary, routed, started, silent_at);
+                Decided::of_both(Box::pin(other).await, first)
+            }
         };
         drop(secondary);
         Joined { decided, endpoint: hedge.endpoint, diagnostics }

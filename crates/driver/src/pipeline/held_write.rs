@@ -241,7 +241,7 @@ impl Run<'_> {
     }
 
     /// Whether the service moves the writes of partitions by itself.
-    fn service_moves_partitions(&self) -> bool {
+    pub(super) fn service_moves_partitions(&self) -> bool {
         let snapshot = self.core.locations.snapshot();
         snapshot.partitions.mechanism(&snapshot.account, Traffic::Writes).is_some()
     }

@@ -156,6 +156,9 @@ async fn run(
             tokio::time::sleep(after).await;
         }
         state.advance(&verdict, &raced, Clock::now());
+        if verdict.charged.is_none() && matches!(verdict.decision, Decision::RetryHere { .. }) {
+            state.look_for_session_again();
+        }
         goes_on_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
         if matches!(verdict.decision, Decision::AwaitWriteRegion { .. }) && !run.is_held_back() {
             Box::pin(run.pause(&state)).await;

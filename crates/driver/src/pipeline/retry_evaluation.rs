@@ -47,6 +47,10 @@ pub(crate) struct OperationRetryState {
     /// operation sees what was seen before it began, and a token that grew with every attempt could be ahead of
     /// each region in turn.
     pub(crate) takes_session_anew: bool,
+    /// Whether some region did not have its session.
+    pub(crate) missed_session: bool,
+    /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
+    pub(crate) session_waits: u32,
     /// Whether the attempt asked its region to answer only as the hub of the partition.
     pub(crate) asks_hub: bool,
     /// Whether some region does not accept writes.
@@ -69,6 +73,8 @@ impl OperationRetryState {
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
             takes_session_anew: true,
+            missed_session: false,
+            session_waits: 0,
             asks_hub: false,
             was_write_refused: false,
             retries: 0,
@@ -94,6 +100,13 @@ impl OperationRetryState {
         }
         self.was_ambiguous |= result.was_ambiguous;
         self.at_endpoint = result.decision;
+    }
+
+    /// Looks for the session everywhere again: it arrives where it was not, sooner or later.
+    pub(crate) fn look_for_session_again(&mut self) {
+        self.session_waits += 1;
+        self.failed_endpoints.clear();
+        self.target = RetryTarget::NextPreferred;
     }
 
     /// Charges a retry after an attempt at an endpoint, and notes where it goes.

@@ -12,11 +12,14 @@ use super::attempt::{Raced, Routed, Run, earlier, within};
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
 use crate::diagnostics::{
-    Decision, DiagnosticsContextBuilder, RequestDiagnostics, RequestEventKind,
+    Decision, DiagnosticsContextBuilder, Manner, RequestDiagnostics, RequestEventKind,
 };
-use crate::retry::{Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict};
+use crate::retry::{
+    Backoff, Budget, Budgets, Circumstances, Elsewhere, Met, UnavailableReason, Verdict,
+};
 use crate::routing::{
-    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, is_elsewhere_left, of_lost_request,
+    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, Traffic, is_elsewhere_left,
+    of_lost_request, session_home,
 };
 use crate::session::{Seen, SessionHeaders, SessionNews};
 use crate::system::Clock;
@@ -27,6 +30,15 @@ const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
 
 /// How often a read asks a region again that is likely to have its session in a moment.
 const SESSION_PAUSES: u32 = 2;
+
+/// How often a read waits for its session while the region that has it does not serve, and for how long: some six seconds
+/// together.
+const MAX_SESSION_WAITS: u32 = 10;
+const SESSION_BACKOFF: Backoff =
+    Backoff { initial: Duration::from_millis(20), longest: Duration::from_secs(1), factor: 2.0 };
+
+/// Why it waits.
+const ON_ITS_WAY: &str = "the session has not arrived in any region that serves";
 
 /// Why nothing is tried again at a range that is gone.
 const RANGE_IS_GONE: &str =
@@ -111,6 +123,7 @@ impl Run<'_> {
         {
             let age = result.at.saturating_duration_since(seen.at);
             self.core.lags.missed(endpoint.slot, age, result.at);
+            state.missed_session = true;
         }
         // A success, or a refusal that rests on what the replica holds.
         let seen = Seen { at: result.at, slot: endpoint.slot };
@@ -246,8 +259,57 @@ impl Run<'_> {
             self.core.account.request_refresh();
         }
         let verdict = self.informed_verdict(&evaluation, raced, is_probe, state).await;
+        if let Some(wait) = self.session_wait(raced, &verdict, state) {
+            return wait;
+        }
         self.hold_writes(raced, &evaluation.effects, verdict.decision, state);
         verdict
+    }
+
+    /// How long a read waits whose session has not arrived in any region that serves, while the one that has it does not
+    /// serve: it is on its way to the others.
+    fn session_wait(
+        &self,
+        raced: &Raced<'_>,
+        verdict: &Verdict,
+        state: &OperationRetryState,
+    ) -> Option<Verdict> {
+        let is_stuck = match verdict.decision {
+            Decision::Finish { .. } => true,
+            Decision::RetryHere { .. } => verdict.charged == Some(Budget::Failover),
+            Decision::RetryElsewhere { .. } | Decision::AwaitWriteRegion { .. } => false,
+        };
+        let is_missing = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
+            if status == CosmosStatus::READ_SESSION_NOT_AVAILABLE);
+        let was_missed = is_missing || state.missed_session && !self.was_served(raced);
+        if self.kind.is_write()
+            || !is_stuck
+            || !was_missed
+            || state.session_waits >= MAX_SESSION_WAITS
+        {
+            return None;
+        }
+        let now = Clock::now();
+        let snapshot = self.core.locations.snapshot();
+        let wanted = self.wanted(state, None);
+        let config = self.core.locations.config();
+        let home = session_home(&snapshot, &wanted, config, now)?;
+        let has_failed = state.partition.as_ref().is_some_and(|partition| {
+            let entry = snapshot.partitions.entry(&partition.id, Traffic::Reads);
+            entry.is_some_and(|it| it.failed_endpoints().any(|it| *it == home.endpoint))
+        });
+        // Where the service moves partitions, the region that has it need not be the one that is thought to.
+        let is_elsewhere =
+            self.service_moves_partitions() && state.failed_endpoints.contains(&home.endpoint);
+        let is_out = has_failed
+            || is_elsewhere
+            || !snapshot.account.is_available(&home.endpoint, false, now);
+        let after = SESSION_BACKOFF.before(state.session_waits, self.core.clock().random());
+        let has_time = self.deadline.is_none_or(|deadline| now + after < deadline);
+        (is_out && has_time).then_some(Verdict {
+            decision: Decision::RetryHere { after, manner: Manner::Unchanged, reason: ON_ITS_WAY },
+            charged: None,
+        })
     }
 
     /// Whether a failure may be that of a write region that the service has left, or is about to leave.

@@ -360,3 +360,27 @@ async fn a_session_is_read_from_the_hub_of_its_partition_alone() {
     assert_eq!(regions(&found), ["East US", "West US", "UK South"]);
     found.unwrap();
 }
+
+/// With the write region gone, reads of what had just been written failed, although it was on its way to the others.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_waited_for_while_the_region_that_has_it_is_down() {
+    let stack = Stack::preferring("East US").await;
+    for region in ["East US", "UK South"] {
+        let delay = Duration::from_secs(1);
+        stack.account.account().set_replication_delay(&region.into(), delay).unwrap();
+    }
+    stack.execute(&upsert("2")).await.unwrap();
+    stack.set_online("West US", false);
+    let found = stack.execute(&read("2")).await.unwrap();
+    assert!(found.diagnostics().elapsed() < Duration::from_secs(2));
+    // Not for ever: nothing is on its way.
+    for region in ["East US", "UK South"] {
+        stack.account.account().pause_replication(&region.into(), true).unwrap();
+    }
+    stack.set_online("West US", true);
+    stack.execute(&upsert("3")).await.unwrap();
+    stack.set_online("West US", false);
+    let missing = stack.execute(&read("3")).await.unwrap_err();
+    let elapsed = missing.diagnostics().unwrap().elapsed();
+    assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
+}
