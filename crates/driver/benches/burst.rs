@@ -1,4 +1,4 @@
-//! What operations cost that wait for a connection: memory for each, and how many of a burst succeed.
+//! The cost of operations that wait for a connection: memory for each, and how many of a burst succeed.
 //!
 //!     cargo bench -p sidereal-driver --bench burst
 //!

@@ -1,4 +1,4 @@
-//! What an application notices of each outage, on each kind of account. On a paused clock, so that hours take minutes.
+//! Availability during each outage, on each kind of account, as an application notices it. On a paused clock, so that hours take minutes.
 //!
 //!     cargo bench -p sidereal-driver --bench outages [-- WORD...]
 //!

@@ -285,8 +285,8 @@ impl CosmosOperation {
         self
     }
 
-    /// The same operation, whose body holds a condition that refuses the repetition of all of it: a batch with an
-    /// `ifMatch` or a create. See [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry).
+    /// Marks the operation as conditional: its body holds a condition that refuses the repetition of all of it, as a batch
+    /// with an `ifMatch` or a create does. See [`AmbiguousWriteRetry`](crate::options::AmbiguousWriteRetry).
     #[must_use]
     pub fn conditional(mut self) -> Self {
         self.is_conditional = true;
@@ -349,7 +349,7 @@ impl CosmosOperation {
         &self.body
     }
 
-    /// What repeating it may do, as far as the settings let it be repeated. `has_etag`: the call gives it a condition.
+    /// The effect of repeating it, as far as the settings let it be repeated. `has_etag`: the call gives it a condition.
     pub(crate) fn request_kind(&self, retry: AmbiguousWriteRetry, has_etag: bool) -> RequestKind {
         if self.operation_type.is_read_only() {
             return RequestKind::Read;

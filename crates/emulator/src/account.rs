@@ -170,7 +170,7 @@ impl Account {
         Some(request)
     }
 
-    /// What is drawn for the next request.
+    /// The draw for the next request.
     fn draw(&self) -> Option<Draw> {
         let grease = self.grease.as_ref()?;
         // Relaxed: a number that is not to be given twice, nothing more.

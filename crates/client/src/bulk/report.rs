@@ -5,7 +5,7 @@ use sidereal_protocol::{BatchOperationType, PartitionKey};
 use super::operation::Name;
 use crate::{BatchOperationResult, Error, Result};
 
-/// What came of a bulk: a result for each operation, in the order of the input, and what it cost. Where results were given
+/// The outcome of a bulk: a result for each operation, in the order of the input, and what it cost. Where results were given
 /// to a handler ([`Bulk::with_results`](super::Bulk::with_results)), only failures are here, 10,000 at most.
 #[derive(Debug)]
 pub struct BulkReport {

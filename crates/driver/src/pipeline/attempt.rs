@@ -36,7 +36,7 @@ pub(super) struct Run<'a> {
     pub(super) core: &'a DriverCore,
     pub(super) transport: &'a TransportPipeline,
     pub(super) operation: &'a CosmosOperation,
-    /// What repeating it may do, as far as the settings let it be repeated.
+    /// The effect of repeating it, as far as the settings let it be repeated.
     pub(super) kind: RequestKind,
     pub(super) availability: &'a AvailabilityOptionsView<'a>,
     pub(super) excluded: &'a [RegionName],

@@ -165,7 +165,7 @@ impl Run<'_> {
         is_answer && !is_failing
     }
 
-    /// What a write ends with that has waited for as long as it may: its last outcome, if it had one.
+    /// Ends a write that has waited for as long as it may: with its last outcome, if it had one.
     pub(super) fn given_up(
         &self,
         last: Option<TransportOutcome>,
@@ -247,9 +247,9 @@ impl Run<'_> {
     }
 }
 
-/// What the error of a write says that was held back to its end.
+/// The error of a write that was held back to its end.
 const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
      wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
 
-/// What diagnostics say of an attempt that was given up for another region.
+/// The reason in the diagnostics of an attempt that was given up for another region.
 pub(super) const SILENT: &str = "the region did not answer anything";

@@ -34,7 +34,7 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) options: &'a RequestOptionsView<'a>,
     /// What a write asks for.
     pub(crate) write: &'a ItemWriteOptionsView<'a>,
-    /// What repeating the operation may do.
+    /// The effect of repeating the operation.
     pub(crate) kind: RequestKind,
     /// The id of the operation.
     pub(crate) activity_id: Uuid,

@@ -177,7 +177,7 @@ pub(crate) fn evaluate_transport_result(
     Evaluation { verdict, effects }
 }
 
-/// What an attempt met. A region that is not the hub that a read has asked for says so by 403/3, which is about writes
+/// The outcome of an attempt. A region that is not the hub that a read has asked for says so by 403/3, which is about writes
 /// otherwise: it does not have the session.
 fn met_as_asked(met: Met, asks_hub: bool) -> Met {
     match met {

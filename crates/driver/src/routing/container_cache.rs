@@ -379,8 +379,8 @@ mod tests {
         let config = PartitionFailoverConfig::of(&crate::options::OptionLayers::default());
         let locations = Arc::new(LocationStateStore::new(global, Default::default(), config));
         let tasks = BackgroundTaskManager::new();
-        let nobody: Weak<NoReader> = Weak::new();
-        let mut cache = ContainerCache::new(nobody, locations, tasks.spawner());
+        let no_reader: Weak<NoReader> = Weak::new();
+        let mut cache = ContainerCache::new(no_reader, locations, tasks.spawner());
         cache.capacity = 3;
         let is_kept = |name: &str| cache.containers.load().contains_key(name);
         let is_used = |name: &str| drop(cache.partition(&name.into(), None, Clock::now()));

@@ -138,7 +138,7 @@ pub(crate) fn session_home<'a>(
     moved_to.or_else(|| account.write_endpoints().first())
 }
 
-/// The same region, if it is in service for the partition's reads.
+/// The region of [`session_home`], if it is in service for the partition's reads.
 pub(crate) fn serving_session_home<'a>(
     snapshot: &'a LocationSnapshot,
     wanted: &Wanted<'_>,

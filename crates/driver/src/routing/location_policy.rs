@@ -9,7 +9,7 @@ use sidereal_protocol::{AccountLocation, AccountProperties};
 
 use crate::transport::Endpoint;
 
-/// What locations of an account must be like.
+/// Requirements on the locations of an account.
 #[derive(Clone, Debug)]
 pub(crate) struct LocationPolicy {
     /// The endpoint of the account, as it was configured.
@@ -34,7 +34,7 @@ pub(crate) enum LocationRefusal {
 }
 
 impl LocationRefusal {
-    /// What is wrong, and which setting allows it.
+    /// The problem, and the setting that allows it.
     pub(crate) const fn sentence(self) -> &'static str {
         match self {
             Self::WeakerScheme => {
@@ -127,7 +127,7 @@ fn is_of_one_account(own: &Endpoint, other: &Endpoint) -> bool {
     if is_address(own_host) || is_address(other_host) {
         return false;
     }
-    // A domain of one label (`.com`) is nobody's own.
+    // A domain of one label (`.com`) belongs to no account.
     let parent = own_host.split_once('.').map(|(_, parent)| parent).filter(|it| it.contains('.'));
     is_below(own_host) || parent.is_some_and(is_below)
 }

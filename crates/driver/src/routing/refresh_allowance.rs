@@ -51,7 +51,7 @@ const OUTAGE_BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(500), longest: Duration::from_secs(2), factor: 2.0 };
 
 impl OutageReads {
-    /// What is left after a read.
+    /// The schedule after a read.
     pub(super) fn after_read(self, now: Instant) -> Self {
         Self { number: self.number.saturating_add(1), last: Some(now) }
     }

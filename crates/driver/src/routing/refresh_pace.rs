@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn reads_that_change_nothing_pause_up_to_a_minute_and_one_that_does_starts_over() {
+    fn reads_that_change_nothing_pause_up_to_a_minute() {
         let start = Instant::now();
         let mut pace = RefreshPace::default();
         assert!(pace.is_due(start) && pace.awaited().is_none());

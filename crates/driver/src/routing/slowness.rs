@@ -20,7 +20,7 @@ const MAX_SAMPLED: u32 = 64;
 /// by definition.
 const GRAY_PERCENT: u32 = 5;
 
-/// What is counted of the reads, or of the writes, of one partition.
+/// Counts of slow requests among the reads, or the writes, of one partition.
 #[derive(Debug, Default)]
 pub(crate) struct Slowness {
     in_a_row: AtomicU32,
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_requests_in_a_row_are_a_failure_and_one_in_time_starts_the_count_over() {
+    fn slow_requests_in_a_row_are_a_failure_unless_one_is_in_time() {
         let slowness = Slowness::default();
         let failures: Vec<bool> = (0..10).map(|_| slowness.slow(5)).collect();
         assert_eq!(failures.iter().filter(|it| **it).count(), 2);

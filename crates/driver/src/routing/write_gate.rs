@@ -33,7 +33,7 @@ const REPEATABLE_FIRST: Duration = Duration::from_secs(1);
 /// How long an outage is kept although no write asks about it.
 const IDLE_TIME: Duration = Duration::from_secs(10 * 60);
 
-/// What does not serve writes.
+/// The extent of an outage of writes.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OutageScope {
     /// The endpoint of the write region.
@@ -75,7 +75,7 @@ pub(crate) struct Outage {
     cause: OutageCause,
     /// FIFO. At most one permit: the right to probe.
     probes: Semaphore,
-    /// The same for writes that cannot be repeated.
+    /// Permits for writes that cannot be repeated.
     late_probes: Semaphore,
     /// A probe has ended, whatever came of it.
     probed: Notify,

@@ -1,7 +1,7 @@
 //! Which of the entries of a cache were used least recently, without a lock.
 //!
 //! An approximation of LRU: uses are told apart by epochs, and an epoch ends when an entry is added. While a cache
-//! does not change, using an entry is one load of a number that nobody writes.
+//! does not change, using an entry is one load of a number that is not written.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};

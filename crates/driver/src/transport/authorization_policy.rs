@@ -65,7 +65,7 @@ pub trait AccessTokenSource: Send + Sync {
     fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a>;
 }
 
-/// What a token is fetched for.
+/// The reason why a token is fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TokenRequest {
@@ -102,7 +102,7 @@ pub struct AuthorizationPolicy {
     emulator_hosts: BTreeSet<String>,
 }
 
-/// What authorization needs of the settings.
+/// The settings of authorization.
 #[derive(Clone, Debug)]
 pub struct AuthorizationOptions {
     /// The scope of Entra tokens.

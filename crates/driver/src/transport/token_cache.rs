@@ -44,7 +44,7 @@ pub(super) struct TokenCache {
 struct Shared {
     source: Arc<dyn AccessTokenSource>,
     scope: Arc<str>,
-    /// What the service demands of the next token, and that it refused the last one.
+    /// The claims that the service demands of the next token, and that it refused the last one.
     refusal: ArcSwapOption<Refusal>,
     current: ArcSwapOption<CachedToken>,
     /// The last fetch, if it failed.
@@ -148,7 +148,7 @@ impl TokenCache {
         if token.is_young() && token.refusal.as_deref() == Some(&refusal) {
             return false;
         }
-        // Before the token is gone: whoever finds none fetches the next for this reason.
+        // Before the token is gone: a request without one fetches the next for this reason.
         self.shared.refusal.store(Some(Arc::new(refusal)));
         self.shared.current.compare_and_swap(&current, None);
         true

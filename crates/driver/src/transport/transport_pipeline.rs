@@ -71,7 +71,7 @@ impl TransportPipeline {
         }
     }
 
-    /// The same pipeline, which tells when endpoints answer.
+    /// Returns the pipeline with a record of when endpoints answer.
     #[must_use]
     pub(crate) fn telling(mut self, answers: Arc<AnswerTimes>) -> Self {
         self.answers = Some(answers);

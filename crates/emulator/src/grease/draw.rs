@@ -1,4 +1,4 @@
-//! What is drawn for one request.
+//! The latitudes that one request meets.
 
 use std::sync::Arc;
 

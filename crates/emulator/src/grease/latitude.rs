@@ -110,7 +110,7 @@ impl FromStr for Latitude {
 
 /// Which latitudes an account uses, and the seed that says when.
 ///
-/// The same seed and the same sequence of requests give the same answers.
+/// Equal seeds and equal sequences of requests give equal answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Grease {
     pub(super) seed: u64,
@@ -137,7 +137,7 @@ impl Grease {
         self.only(latitudes.filter(|latitude| latitude.certainty() == Certainty::Certain))
     }
 
-    /// The same without a latitude.
+    /// Removes a latitude.
     #[must_use]
     pub fn without(mut self, latitude: Latitude) -> Self {
         self.latitudes.retain(|it| *it != latitude);

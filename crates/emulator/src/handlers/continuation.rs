@@ -30,7 +30,7 @@ pub(super) struct ContinuationToken {
 /// The most of them. A token of the service is at most 8 KB long by default.
 pub(super) const MAX_PADDING: usize = 7 * 1024;
 
-/// What they are; it ends the position, which is base64.
+/// The padding character. It ends the position, which is base64.
 const PADDING: char = '~';
 
 /// The field of a token that holds the position, behind those of the service.

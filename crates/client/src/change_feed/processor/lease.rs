@@ -160,7 +160,7 @@ pub(super) fn holes(leases: &[LeaseDocument]) -> Vec<EffectivePartitionKeyRange>
     holes
 }
 
-/// What two lists have in common as holes. A list has pages: a split between two of them looks like a hole in one list,
+/// The holes that two lists have in common. A list has pages: a split between two of them looks like a hole in one list,
 /// not in the next.
 pub(super) fn confirmed(
     first: &[EffectivePartitionKeyRange],

@@ -281,7 +281,7 @@ async fn a_text_that_this_client_does_not_know_is_left_to_the_service() {
     let within_key = query.with_partition_key("p1");
     assert_eq!(collect(&within_key).await.unwrap(), [json!(7)]);
     assert_eq!(within_key.explain().await.unwrap().source(), PlanSource::PartitionKey);
-    // What this client refuses is sent all the same where the caller wants it: to both ranges.
+    // A text that this client refuses is sent all the same where the caller wants it: to both ranges.
     let refused = store.items.query("SELECT VALUE x.n FROM c QUALIFY 1").with_pass_through();
     assert_eq!(numbers(collect(&refused).await.unwrap()), [7, 7]);
     let known = store.items.query("SELECT VALUE COUNT(1) FROM c").with_pass_through();

@@ -269,7 +269,7 @@ async fn a_source_that_hangs_for_a_minute_is_asked_again() {
     assert_eq!(source.fetched.load(Ordering::SeqCst), 3);
 }
 
-/// A key was used over any http:// URL, and whoever read a signature could send another body with it.
+/// A key was used over any http:// URL, and a reader of the signature could send another body with it.
 #[tokio::test]
 async fn cleartext_is_for_emulators_alone() {
     let key = Policy::new(Credential::Key(AccountKey::from_base64("c2VjcmV0").unwrap()));

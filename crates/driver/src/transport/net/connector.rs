@@ -21,7 +21,7 @@ use crate::transport::{
 pub(super) struct Connector {
     pub(super) endpoint: Endpoint,
     pub(super) config: Arc<HttpClientConfig>,
-    /// What TLS is set up with.
+    /// The TLS configuration.
     pub(super) tls: Arc<TlsSettings>,
 }
 

@@ -13,7 +13,7 @@ use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::system::Clock;
 use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
 
-/// What a waiting request is counted with beside its body: what it keeps on the heap, rounded up. The
+/// The size that a waiting request is counted with beside its body: its memory on the heap, rounded up. The
 /// benchmark `burst` prints how much it is.
 const BYTES_PER_WAITER: usize = 2 * 1024;
 

@@ -24,7 +24,7 @@ pub(super) struct WaitQueue<W> {
     queue: Queue<Queued<W>>,
 }
 
-/// What a queue holds at most.
+/// The capacity of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Capacity {
     /// Waiters, cancelled ones included.
@@ -70,7 +70,7 @@ impl Occupancy {
         (1 << BYTE_BITS) | (bytes as u64).min(MAX_BYTES)
     }
 
-    /// What is exceeded if a waiter with so many bytes is added.
+    /// The limit that a waiter with so many bytes would exceed.
     fn exceeds(self, capacity: Capacity, bytes: usize) -> Option<Full> {
         let bytes = self.bytes.saturating_add(bytes as u64);
         if self.waiters >= (capacity.waiters as u64).min(MAX_WAITERS) {
