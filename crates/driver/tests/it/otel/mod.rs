@@ -260,7 +260,7 @@ async fn connections_are_counted_by_endpoint_until_the_runtime_is_gone() {
     assert_eq!(shared.len(), 1, "{shared:?}");
     let uk = measured.account.endpoint_of("UK South");
     assert_eq!(shared[0].attribute("server.address"), Some(uk.host()));
-    assert_eq!(shared[0].attribute("server.port"), Some("80"));
+    assert_eq!(shared[0].attribute("server.port"), Some("443"));
     let before = shared[0].sum;
     assert!(before >= 1.0);
 

@@ -55,7 +55,7 @@ async fn an_operation_has_a_span_by_the_conventions() {
         ("azure.cosmosdb.connection.mode", "gateway"),
         ("azure.resource_provider.namespace", "Microsoft.DocumentDB"),
         ("server.address", "uksouth.account.test"),
-        ("server.port", "80"),
+        ("server.port", "443"),
     ] {
         assert_eq!(span.attribute(key), Some(value), "{key}: {span:?}");
     }
