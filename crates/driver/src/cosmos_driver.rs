@@ -142,7 +142,7 @@ impl CosmosDriver {
         let locations = Arc::new(LocationStateStore::new(
             endpoint,
             region_preference(&options),
-            PartitionFailoverConfig::of(&options),
+            PartitionFailoverConfig::of(&options).with_jitter(runtime.clock().random()),
         ));
         let write_gate = WriteGate::new(runtime.clock().clone(), tasks.spawner());
         let account = AccountMetadataCache::new(

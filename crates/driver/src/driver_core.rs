@@ -27,7 +27,7 @@ pub(crate) struct DriverCore {
     pub(crate) write_gate: Arc<WriteGate>,
     pub(crate) answers: Arc<AnswerTimes>,
     pub(crate) prober: Arc<EndpointProber>,
-    pub(crate) containers: ContainerCache,
+    pub(crate) containers: Arc<ContainerCache>,
     pub(crate) sessions: SessionContainer,
     pub(crate) lags: RegionLags,
     pub(crate) latencies: LatencyTracker,
@@ -66,19 +66,22 @@ impl DriverCore {
             metadata,
             tasks,
         } = parts;
-        let prober = EndpointProber::start(
-            Arc::clone(&locations),
-            Arc::clone(&data),
-            &options,
-            runtime.clock().clone(),
-            &tasks,
-        );
         let unset = AvailabilityOptions::default();
         let burst = options.availability(&unset).hedging_budget_burst();
         Arc::new_cyclic(|core: &Weak<Self>| {
             let reader: Weak<dyn MetadataReader> = core.clone();
+            let containers =
+                Arc::new(ContainerCache::new(reader, Arc::clone(&locations), tasks.clone()));
+            let prober = EndpointProber::start(
+                Arc::clone(&locations),
+                Arc::clone(&containers),
+                Arc::clone(&data),
+                &options,
+                runtime.clock().clone(),
+                &tasks,
+            );
             Self {
-                containers: ContainerCache::new(reader, Arc::clone(&locations), tasks),
+                containers,
                 sessions: SessionContainer::default(),
                 lags: RegionLags::new(Clock::now()),
                 latencies: LatencyTracker::new(Clock::now()),

@@ -58,4 +58,9 @@ pub struct PartitionFailoverOptions {
     /// How long an endpoint that is down is not chosen while another one is left.
     #[option(env = "AZURE_COSMOS_ENDPOINT_UNAVAILABLE_TTL_MS", default = Duration::from_secs(60))]
     pub endpoint_unavailable_duration: Option<Duration>,
+
+    /// The jitter of `partition_unavailability_duration` and `endpoint_unavailable_duration`: the largest share of them
+    /// that is added or taken off, once for each driver.
+    #[option(env = "AZURE_COSMOS_UNAVAILABILITY_JITTER", default = Ratio::constant(0.2), copy)]
+    pub unavailability_jitter: Option<Ratio>,
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use http::HeaderValue;
-use sidereal_protocol::{OperationType, RegionName, ResourceType};
+use sidereal_protocol::{OperationType, PartitionKeyRangeId, RegionName, ResourceType};
 
 use super::held_write::SILENT;
 use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
@@ -303,10 +303,24 @@ impl Run<'_> {
     ) -> Option<SessionHeaders> {
         let container = self.operation.encoded().container.as_ref()?;
         let (operation, resource) = (self.operation.operation_type(), self.operation.path().kind());
-        let range = partition.map(|it| (it.range(), it.parents.as_slice()));
-        sends_session_token(operation, resource, read)
-            .then(|| self.core.sessions.token_for(container, range))
-            .flatten()
+        if !sends_session_token(operation, resource, read) {
+            return None;
+        }
+        match partition {
+            Some(it) => self.core.sessions.token_for(container, Some((it.range(), &it.parents))),
+            None => match self.core.containers.known(container) {
+                Some(known) => {
+                    let ranges = known.partitions_within(self.operation.target()).iter();
+                    let ranges = ranges.map(|it| (it.range(), it.parents.as_slice()));
+                    let knows = |id: &PartitionKeyRangeId| {
+                        let ranges = known.ranges();
+                        ranges.by_id(id.as_str()).is_some() || ranges.is_gone(id.as_str())
+                    };
+                    self.core.sessions.token_for_ranges(container, ranges, knows)
+                }
+                None => self.core.sessions.token_for(container, None),
+            },
+        }
     }
 
     pub(super) fn wanted<'a>(

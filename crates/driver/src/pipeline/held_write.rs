@@ -148,7 +148,7 @@ impl Run<'_> {
             self.core.write_gate.open(&OutageScope { partition, ..region.clone() });
         }
         if raced.endpoint.endpoint == writer.endpoint && self.core.write_gate.open(&region) {
-            self.core.locations.endpoint_recovered(&writer.endpoint);
+            self.core.locations.endpoint_recovered(&writer.endpoint, Clock::now());
         }
     }
 

@@ -153,7 +153,7 @@ impl Run<'_> {
             && !raced.is_hedge
             && raced.other.is_none()
         {
-            self.core.locations.partition_recovered(&partition.id, self.traffic());
+            self.core.locations.partition_recovered(&partition.id, self.traffic(), raced.result.at);
         } else {
             self.mark_partition(partition, &routed.endpoint, true, raced.result.at);
             if self.was_served(raced) {

@@ -9,8 +9,13 @@ use std::time::{Duration, Instant};
 
 use sidereal_protocol::{AccountLocation, AccountProperties, ConsistencyLevel, RegionName};
 
+use super::window::{Recovery, doubled};
 use crate::retry::UnavailableReason;
 use crate::transport::Endpoint;
+
+/// How often the time that an endpoint is avoided for doubles: a region that fails again and again is still tried every few
+/// minutes.
+const MAX_DOUBLINGS: u32 = 2;
 
 /// An endpoint of an account, with its region. The global endpoint has none.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,6 +35,8 @@ pub(crate) struct AccountEndpointState {
     preferred_write_endpoints: Vec<CosmosEndpoint>,
     /// Endpoints that are avoided while another is left.
     unavailable_endpoints: BTreeMap<Endpoint, Unavailability>,
+    /// When endpoints that had been avoided served again.
+    recoveries: BTreeMap<Endpoint, Recovery>,
     multiple_write_locations_enabled: bool,
     default_consistency: ConsistencyLevel,
     /// The global endpoint: where the account is read, and all there is until it has been.
@@ -49,6 +56,8 @@ pub(crate) struct Unavailability {
     pub(crate) reason: UnavailableReason,
     /// None is for ever: later than a clock can tell.
     pub(crate) until: Option<Instant>,
+    /// How often it had failed within minutes of a recovery.
+    relapses: u32,
 }
 
 /// Which regions the application would rather talk to.
@@ -80,6 +89,7 @@ impl AccountEndpointState {
             preferred_read_endpoints: vec![default_endpoint.clone()],
             preferred_write_endpoints: vec![default_endpoint.clone()],
             unavailable_endpoints: BTreeMap::new(),
+            recoveries: BTreeMap::new(),
             multiple_write_locations_enabled: false,
             // As an account that does not say.
             default_consistency: ConsistencyLevel::Session,
@@ -203,14 +213,17 @@ pub(crate) fn build_account_endpoint_state(
     if is_multi_write {
         writes.sort_by_key(rank);
     }
-    let mut unavailable = previous.unavailable_endpoints.clone();
-    unavailable.retain(|endpoint, _| {
-        reads.iter().chain(&writes).any(|present| present.endpoint == *endpoint)
-    });
+    let is_there =
+        |it: &Endpoint| reads.iter().chain(&writes).any(|present| present.endpoint == *it);
+    let (mut unavailable, mut recoveries) =
+        (previous.unavailable_endpoints.clone(), previous.recoveries.clone());
+    unavailable.retain(|endpoint, _| is_there(endpoint));
+    recoveries.retain(|endpoint, _| is_there(endpoint));
     AccountEndpointState {
         preferred_read_endpoints: reads,
         preferred_write_endpoints: writes,
         unavailable_endpoints: unavailable,
+        recoveries,
         multiple_write_locations_enabled: is_multi_write,
         default_consistency: properties.default_consistency(),
         default_endpoint: previous.default_endpoint.clone(),
@@ -276,7 +289,7 @@ fn endpoint_of(
     Some(found)
 }
 
-/// The state with an endpoint avoided for a while.
+/// The state with an endpoint avoided for a while: for longer if it has recovered only minutes ago.
 pub(crate) fn mark_endpoint_unavailable(
     state: &AccountEndpointState,
     endpoint: &Endpoint,
@@ -284,8 +297,14 @@ pub(crate) fn mark_endpoint_unavailable(
     now: Instant,
     duration: Duration,
 ) -> AccountEndpointState {
+    let relapses = match state.unavailable_endpoints.get(endpoint) {
+        // Found failing again by a probe, or by operations that were under way.
+        Some(mark) => mark.relapses,
+        None => Recovery::relapses_with(state.recoveries.get(endpoint), now),
+    };
     let mut state = state.clone();
-    let mark = Unavailability { reason, until: now.checked_add(duration) };
+    let until = now.checked_add(doubled(duration, relapses, MAX_DOUBLINGS));
+    let mark = Unavailability { reason, until, relapses };
     state.unavailable_endpoints.insert(endpoint.clone(), mark);
     state
 }
@@ -294,9 +313,13 @@ pub(crate) fn mark_endpoint_unavailable(
 pub(crate) fn mark_endpoint_available(
     state: &AccountEndpointState,
     endpoint: &Endpoint,
+    now: Instant,
 ) -> AccountEndpointState {
     let mut state = state.clone();
-    state.unavailable_endpoints.remove(endpoint);
+    state.recoveries.retain(|_, recovery| recovery.is_recent(now));
+    if let Some(mark) = state.unavailable_endpoints.remove(endpoint) {
+        state.recoveries.insert(endpoint.clone(), Recovery::new(now, mark.relapses));
+    }
     state
 }
 

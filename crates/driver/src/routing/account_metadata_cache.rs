@@ -16,6 +16,7 @@ use sidereal_protocol::{AccountLocation, AccountProperties, ResourceType};
 use tokio::sync::{Notify, watch};
 
 use super::refresh_allowance::{OutageReads, RefreshAllowance};
+use super::window::jittered;
 use super::{LocationPolicy, LocationStateStore, WriteGate};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
 use crate::options::{AvailabilityOptions, OptionLayers};
@@ -28,6 +29,9 @@ use crate::transport::{
 
 /// How often the account is read when nothing asks for it, give or take a fifth.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(5 * 60);
+
+/// The jitter of that interval: the processes of one roll-out would read the account in the same second for ever.
+const REFRESH_JITTER: f64 = 0.2;
 
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
@@ -286,12 +290,6 @@ impl AccountMetadataCache {
     }
 }
 
-/// An interval longer or shorter by up to a fifth: the processes of one roll-out would read the account in the same second
-/// for ever.
-fn jittered(interval: Duration, random: f64) -> Duration {
-    interval.mul_f64(0.8 + 0.4 * random)
-}
-
 /// Whether a location is at another endpoint.
 fn names_another(location: Option<&AccountLocation>, endpoint: Option<&Endpoint>) -> bool {
     let address = location.and_then(|it| it.database_account_endpoint.parse::<Endpoint>().ok());
@@ -396,7 +394,7 @@ impl AccountMetadataCache {
                 false => self.wanted.notified().await,
                 true => {
                     // Whether it was asked for or not, it is time.
-                    let interval = jittered(REFRESH_INTERVAL, self.clock.random());
+                    let interval = jittered(REFRESH_INTERVAL, REFRESH_JITTER, self.clock.random());
                     let _ = tokio::time::timeout(interval, self.wanted.notified()).await;
                 }
             }

@@ -200,6 +200,16 @@ impl ContainerCache {
         self.refresh(&entry).await;
     }
 
+    /// The link of a container by its RID, if it is known. A look through all containers: for what is rare.
+    pub(crate) fn link_of(&self, rid: &str) -> Option<Arc<str>> {
+        let containers = self.containers.load();
+        let mut entries = containers.values();
+        let found = entries.find(|entry| {
+            entry.resolution.load().known.as_ref().is_some_and(|known| known.rid() == rid)
+        });
+        found.map(|entry| Arc::clone(&entry.link))
+    }
+
     /// Every partition that is known, for statistics over all of them.
     pub(crate) fn each_partition(&self, mut visit: impl FnMut(&Partition)) {
         for entry in self.containers.load().values() {

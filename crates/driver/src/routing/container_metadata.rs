@@ -148,10 +148,34 @@ impl ContainerMetadata {
     }
 
     fn only_partition(&self, range: &EffectivePartitionKeyRange) -> Option<&Arc<Partition>> {
-        match self.ranges.overlapping(range) {
-            [only] => self.partitions.get(self.ranges.position(only.range().min())),
+        match self.overlapping(range) {
+            [only] => Some(only),
             _ => None,
         }
+    }
+
+    /// The partitions that an operation's target may be in.
+    pub(crate) fn partitions_within(&self, target: Option<&OperationTarget>) -> &[Arc<Partition>] {
+        match target {
+            Some(OperationTarget::EffectiveRange(range)) => self.overlapping(range),
+            Some(OperationTarget::PartitionKey(key)) => {
+                match self.definition.effective_range(key) {
+                    Ok(range) => self.overlapping(&range),
+                    // The service refuses the key.
+                    Err(_) => &self.partitions,
+                }
+            }
+            Some(OperationTarget::PartitionRange(_) | OperationTarget::Feed) | None => {
+                &self.partitions
+            }
+        }
+    }
+
+    fn overlapping(&self, range: &EffectivePartitionKeyRange) -> &[Arc<Partition>] {
+        let overlapping = self.ranges.overlapping(range);
+        let Some(first) = overlapping.first() else { return &[] };
+        let first = self.ranges.position(first.range().min());
+        self.partitions.get(first..first + overlapping.len()).unwrap_or_default()
     }
 }
 

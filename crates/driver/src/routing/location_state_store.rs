@@ -108,9 +108,9 @@ impl LocationStateStore {
     }
 
     /// Notes that an endpoint serves again.
-    pub(crate) fn endpoint_recovered(&self, endpoint: &Endpoint) {
+    pub(crate) fn endpoint_recovered(&self, endpoint: &Endpoint, now: Instant) {
         self.snapshot.rcu(|current| LocationSnapshot {
-            account: Arc::new(mark_endpoint_available(&current.account, endpoint)),
+            account: Arc::new(mark_endpoint_available(&current.account, endpoint, now)),
             ..LocationSnapshot::clone(current)
         });
     }
@@ -142,9 +142,14 @@ impl LocationStateStore {
     }
 
     /// Notes that a partition serves in its own region again.
-    pub(crate) fn partition_recovered(&self, partition: &PartitionId, traffic: Traffic) {
+    pub(crate) fn partition_recovered(
+        &self,
+        partition: &PartitionId,
+        traffic: Traffic,
+        now: Instant,
+    ) {
         self.change_partitions(|partitions| {
-            mark_partition_recovered(partitions, partition, traffic)
+            mark_partition_recovered(partitions, partition, traffic, now)
         });
     }
 
@@ -254,7 +259,7 @@ mod tests {
         store.apply(&failed(&store, None, "East", Traffic::Reads), now, |_| 0);
         assert!(store.snapshot().partitions.is_empty());
         assert!(!store.snapshot().account.is_available(&endpoint("East"), false, now));
-        store.endpoint_recovered(&endpoint("East"));
+        store.endpoint_recovered(&endpoint("East"), now);
         assert!(store.snapshot().account.is_available(&endpoint("East"), false, now));
     }
 
@@ -325,7 +330,7 @@ mod tests {
         assert_eq!(claims_at(now + 5 * SECOND), 1);
         assert_eq!(claims_at(now + 14 * SECOND), 0, "its lease is ten seconds");
         assert_eq!(claims_at(now + 15 * SECOND), 1);
-        store.partition_recovered(&partition(0).id, Traffic::Writes);
+        store.partition_recovered(&partition(0).id, Traffic::Writes, now);
         assert!(store.snapshot().partitions.is_empty());
     }
 

@@ -25,6 +25,7 @@ mod partition_failover_config;
 mod refresh_allowance;
 mod refresh_pace;
 mod slowness;
+mod window;
 mod write_gate;
 
 pub(crate) use account_endpoint_state::{AccountEndpointState, CosmosEndpoint, RegionPreference};

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
+use super::window::{Recovery, doubled};
 use super::{AccountEndpointState, CosmosEndpoint, PartitionFailoverConfig, PartitionId};
 use crate::options::PartitionLevelFailover;
 use crate::transport::Endpoint;
@@ -34,6 +35,8 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartitionEndpointState {
     overrides: BTreeMap<PartitionId, PartitionOverrides>,
+    /// When partitions that had moved returned. At most as many as can have moved.
+    recoveries: BTreeMap<(PartitionId, Traffic), Recovery>,
     enabled: Option<PartitionLevelFailover>,
 }
 
@@ -69,7 +72,7 @@ impl PartitionOverrides {
 }
 
 /// What of a partition is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Traffic {
     Reads,
     Writes,
@@ -107,6 +110,8 @@ pub(crate) struct PartitionFailoverEntry {
     probed_until: Option<Instant>,
     /// Probes in a row that have found its own region slow.
     slow_probes: u32,
+    /// How often it had failed within minutes of a recovery.
+    relapses: u32,
 }
 
 /// Where an entry stands.
@@ -121,7 +126,7 @@ pub(crate) enum PartitionHealth {
 }
 
 impl PartitionFailoverEntry {
-    fn new(failed: &CosmosEndpoint, now: Instant) -> Self {
+    fn new(failed: &CosmosEndpoint, now: Instant, relapses: u32) -> Self {
         Self {
             current_endpoint: failed.clone(),
             first_failed_endpoint: failed.clone(),
@@ -131,16 +136,17 @@ impl PartitionFailoverEntry {
             unhealthy_since: now,
             probed_until: None,
             slow_probes: 0,
+            relapses,
         }
     }
 
-    /// How long it stays away from its own region before that is probed: from the second slow probe in a row on, twice as
-    /// long after each. One that is refused costs its operation a round trip; slow ones would be among the slowest requests, again and again.
+    /// How long it stays away from its own region before that is probed. It doubles with each relapse, and with each slow
+    /// probe in a row after the first: one that is refused costs its operation a round trip; slow ones would be among the
+    /// slowest requests, again and again.
     fn window(&self, config: &PartitionFailoverConfig) -> Duration {
         let base = config.partition_unavailability_duration;
-        let doublings = self.slow_probes.saturating_sub(1).min(MAX_DOUBLINGS);
-        let doubled = base.saturating_mul(1 << doublings);
-        doubled.min(LONGEST_WINDOW.max(base))
+        let doublings = self.slow_probes.saturating_sub(1).max(self.relapses);
+        doubled(base, doublings, MAX_DOUBLINGS).min(LONGEST_WINDOW.max(base))
     }
 
     pub(crate) fn current_endpoint(&self) -> &CosmosEndpoint {
@@ -288,6 +294,17 @@ impl PartitionEndpointState {
         };
         self.overrides.values().filter(has_failed).count()
     }
+
+    /// The partitions that failed at an endpoint last.
+    pub(crate) fn last_failed_at(&self, endpoint: &Endpoint, most: usize) -> Vec<PartitionId> {
+        let failed = self.overrides.iter().filter_map(|(id, overrides)| {
+            let at = overrides.entries().filter_map(|it| it.failed_at(endpoint)).max()?;
+            Some((at, id))
+        });
+        let mut failed: Vec<(Instant, &PartitionId)> = failed.collect();
+        failed.sort_unstable_by_key(|(at, _)| std::cmp::Reverse(*at));
+        failed.into_iter().take(most).map(|(_, id)| id.clone()).collect()
+    }
 }
 
 /// The state without what is known of writes: the account has another write region, and where partitions were moved from
@@ -354,7 +371,10 @@ pub(crate) fn mark_partition_unavailable(
     }
     let mut entry = match known {
         Some(entry) => PartitionFailoverEntry::clone(entry),
-        None => PartitionFailoverEntry::new(endpoint, now),
+        None => {
+            let recovery = state.recoveries.get(&(partition.clone(), traffic));
+            PartitionFailoverEntry::new(endpoint, now, Recovery::relapses_with(recovery, now))
+        }
     };
     entry.note_failure(&endpoint.endpoint, now);
     let is_home = endpoint.endpoint == entry.first_failed_endpoint.endpoint;
@@ -402,8 +422,16 @@ pub(crate) fn mark_partition_recovered(
     state: &PartitionEndpointState,
     partition: &PartitionId,
     traffic: Traffic,
+    now: Instant,
 ) -> PartitionEndpointState {
     let mut state = state.clone();
+    state.recoveries.retain(|_, recovery| recovery.is_recent(now));
+    if let Some(entry) = state.entry(partition, traffic)
+        && state.recoveries.len() < MAX_PARTITIONS
+    {
+        let recovery = Recovery::new(now, entry.relapses);
+        state.recoveries.insert((partition.clone(), traffic), recovery);
+    }
     state.remove(partition, traffic);
     state
 }
@@ -475,7 +503,9 @@ pub(crate) fn forget_partitions(
     is_there: impl Fn(&PartitionId) -> bool,
 ) -> PartitionEndpointState {
     let mut state = state.clone();
-    state.overrides.retain(|id, _| &*id.container_rid != container_rid || is_there(id));
+    let is_kept = |id: &PartitionId| &*id.container_rid != container_rid || is_there(id);
+    state.overrides.retain(|id, _| is_kept(id));
+    state.recoveries.retain(|(id, _), _| is_kept(id));
     state
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::window::jittered;
 use crate::options::{OptionLayers, PartitionLevelFailover};
 
 /// When a partition, or a whole endpoint, counts as failing, and when it is tried again.
@@ -27,6 +28,8 @@ pub(crate) struct PartitionFailoverConfig {
     pub(crate) endpoint_failure_window: Duration,
     /// How long an endpoint that does not serve is avoided before it is probed.
     pub(crate) endpoint_unavailable_duration: Duration,
+    /// The largest share of the two durations that jitter adds or takes off.
+    pub(crate) unavailability_jitter: f64,
     /// So many hedges won in a row count as one failure.
     pub(crate) consecutive_hedge_win_threshold: u32,
     /// How often entries are swept that nothing asks about any more.
@@ -47,8 +50,20 @@ impl PartitionFailoverConfig {
             endpoint_failure_share: failover.endpoint_failure_share().value(),
             endpoint_failure_window: failover.endpoint_failure_window(),
             endpoint_unavailable_duration: failover.endpoint_unavailable_duration(),
+            unavailability_jitter: failover.unavailability_jitter().value(),
             consecutive_hedge_win_threshold: failover.consecutive_hedge_win_threshold(),
             failback_sweep_interval: failover.failback_sweep_interval(),
+        }
+    }
+
+    /// The settings with their jitter applied: the drivers that met one outage do not probe in the same moment. `random` is
+    /// a number from 0 to 1, drawn once for a driver.
+    pub(crate) fn with_jitter(self, random: f64) -> Self {
+        let jittered = |duration| jittered(duration, self.unavailability_jitter, random);
+        Self {
+            partition_unavailability_duration: jittered(self.partition_unavailability_duration),
+            endpoint_unavailable_duration: jittered(self.endpoint_unavailable_duration),
+            ..self
         }
     }
 }

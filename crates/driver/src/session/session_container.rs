@@ -139,6 +139,35 @@ impl SessionContainer {
         Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept })
     }
 
+    /// What a request carries that may be about several ranges: the token of each, with what was seen of the ranges that it
+    /// was split or merged from. Others are left out where the container's list of ranges `knows` them, as gone or as
+    /// elsewhere, so that the header does not grow with each split; the list may be behind a split that the session has seen.
+    pub(crate) fn token_for_ranges<'a>(
+        &self,
+        container: &str,
+        ranges: impl Iterator<Item = (&'a PartitionKeyRangeId, &'a [PartitionKeyRangeId])>,
+        knows: impl Fn(&PartitionKeyRangeId) -> bool,
+    ) -> Option<SessionHeaders> {
+        let containers = self.containers.load();
+        let session = containers.get(container)?;
+        session.last_use.note(&self.epoch);
+        let seen = session.ranges.load();
+        let listed =
+            ranges.filter_map(|(range, parents)| Some(inherited(&seen, range, parents)?.0));
+        let unlisted = seen.iter().filter(|(range, _)| !knows(range));
+        let unlisted = unlisted.map(|(_, it)| it.progress.load().header.clone());
+        let tokens = listed.chain(unlisted);
+        let mut text = String::new();
+        for token in tokens {
+            if !text.is_empty() {
+                text.push(',');
+            }
+            text.push_str(token.to_str().ok()?);
+        }
+        let token = HeaderValue::try_from(text).ok().filter(|token| !token.is_empty())?;
+        Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept: None })
+    }
+
     /// Takes in what a response says of its container's progress. Says whether the container is not the one
     /// that the session has seen.
     pub(crate) fn observe(
@@ -384,6 +413,29 @@ mod tests {
         assert_eq!(of_range(&sessions, 1, &[0]).unwrap(), "1:-1#7");
         sessions.take(&orders(), &response("2:-1#8", "rid"));
         assert_eq!(of_range(&sessions, 3, &[0, 1, 2]).unwrap(), "3:-1#8", "a merge of two");
+    }
+
+    /// The token of a query grew with each split, until no server took the header.
+    #[test]
+    fn a_token_of_several_ranges_names_only_those_that_are_there() {
+        let sessions = SessionContainer::default();
+        for seen in ["0:-1#5", "1:-1#7", "2:-1#9"] {
+            sessions.take(&orders(), &response(seen, "rid"));
+        }
+        let [zero, one, two, three] = [0, 1, 2, 3].map(PartitionKeyRangeId::from);
+        let (none, split): (Vec<PartitionKeyRangeId>, Vec<_>) = (Vec::new(), vec![0.into()]);
+        let ranges = [(&one, &*none), (&two, &*split), (&three, &*split)];
+        let carried = |ranges: &[(&PartitionKeyRangeId, &[PartitionKeyRangeId])], known: u32| {
+            let knows = |id: &PartitionKeyRangeId| id.as_str().parse::<u32>().unwrap() < known;
+            sessions.token_for_ranges(&orders(), ranges.iter().copied(), knows)
+        };
+        assert_eq!(carried(&ranges, 4).unwrap().token, "1:-1#7,2:-1#9,3:-1#5");
+        assert_eq!(carried(&ranges, 4).unwrap().rid.unwrap(), "rid");
+        assert_eq!(carried(&ranges[..1], 4).unwrap().token, "1:-1#7");
+        assert_eq!(carried(&[], 4), None);
+        // A list from before the split of range 0.
+        let before = [(&zero, &*none), (&one, &*none)];
+        assert_eq!(carried(&before, 2).unwrap().token, "0:-1#5,1:-1#7,2:-1#9");
     }
 
     #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use sidereal_driver::options::{
-    AvailabilityOptions, CosmosClientOptions, CosmosEnvironmentOptions, HedgingThreshold,
+    AvailabilityOptions, CosmosClientOptions, CosmosEnvironmentOptions, HedgingThreshold, Ratio,
 };
 use sidereal_driver::transport::Credential;
 use sidereal_driver::{
@@ -45,6 +45,7 @@ impl Store {
         options.regions.preferred_regions = Some(vec![RegionName::from(PREFERRED)]);
         options.partition_failover.partition_unavailability_duration =
             Some(Duration::from_millis(300));
+        options.partition_failover.unavailability_jitter = Some(Ratio::constant(0.0));
         let endpoint = emulator.http_endpoint().parse().unwrap();
         let credential = Credential::Key(emulator.key().clone());
         let driver = CosmosDriver::new(Arc::clone(&runtime), endpoint, credential, options);

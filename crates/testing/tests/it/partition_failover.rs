@@ -223,6 +223,43 @@ async fn a_region_whose_partitions_fail_is_left_before_the_last_of_them_is_tried
     assert_eq!(stack.items_seen_in("UK South"), 4);
 }
 
+/// A gateway answers for the account by itself: each minute operations went back to a region half of whose partitions failed.
+#[tokio::test(start_paused = true)]
+async fn a_region_is_not_used_again_while_the_partitions_that_failed_there_do() {
+    let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
+    let stack = Stack::partitioned(account, "UK South").await;
+    let mut customers = Vec::new();
+    for range in 0..8 {
+        customers.push(stack.customer_in(&range.to_string()).await);
+    }
+    for customer in &customers {
+        stack.execute(&upsert_of(customer, "1")).await.unwrap();
+        stack.execute(&read_of(customer, "1")).await.unwrap();
+    }
+    for range in ["0", "1", "2", "3"] {
+        for operation in [Operation::Read, Operation::ChangeFeed] {
+            stack.inject_in_range("UK South", range, operation, unavailable());
+        }
+    }
+    for customer in &customers[..4] {
+        stack.execute(&read_of(customer, "1")).await.unwrap();
+    }
+    let healthy = read_of(&customers[7], "1");
+    for _ in 0..3 {
+        assert_eq!(regions(&stack.execute(&healthy).await), ["West US"]);
+        // The read after the window asks for a probe.
+        tokio::time::sleep(61 * SECOND).await;
+        assert_eq!(regions(&stack.execute(&healthy).await), ["West US"]);
+        tokio::time::sleep(SECOND).await;
+    }
+    assert!(stack.seen_in_range("UK South", "3") > 1, "the probes asked it");
+    stack.account.account().clear_faults();
+    tokio::time::sleep(61 * SECOND).await;
+    assert_eq!(regions(&stack.execute(&healthy).await), ["West US"]);
+    tokio::time::sleep(SECOND).await;
+    assert_eq!(regions(&stack.execute(&healthy).await), ["UK South"]);
+}
+
 #[tokio::test(start_paused = true)]
 async fn two_containers_have_their_own_range_0() {
     let stack = Stack::preferring("UK South").await;

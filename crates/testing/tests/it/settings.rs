@@ -469,6 +469,43 @@ async fn an_endpoint_is_probed_after_the_time_of_the_settings() {
     assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn drivers_that_met_one_outage_probe_at_different_times() {
+    let mut options = CosmosClientOptions::default();
+    options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
+    let stack = Stack::with(AccountOptions::default(), options.clone()).await;
+    options.partition_failover.unavailability_jitter = Some(Ratio::constant(0.2));
+    // Runtimes of this account draw the same numbers, so the drivers have one of them together.
+    let runtime = stack.account.runtime();
+    let drivers = [(); 8].map(|()| stack.account.driver_on(runtime.clone(), options.clone()));
+    let used = async |driver: &CosmosDriver| {
+        let found = driver.execute_operation(&read("1"), &OperationOptions::default()).await;
+        regions(&found).pop().unwrap()
+    };
+    for driver in &drivers {
+        used(driver).await;
+    }
+    stack.set_online("UK South", false);
+    for driver in &drivers {
+        assert_eq!(used(driver).await, "West US");
+    }
+    stack.set_online("UK South", true);
+    let failed = tokio::time::Instant::now();
+    let mut returned = std::collections::BTreeMap::new();
+    while returned.len() < drivers.len() {
+        for (number, driver) in drivers.iter().enumerate() {
+            if used(driver).await == "UK South" {
+                returned.entry(number).or_insert(failed.elapsed().as_secs());
+            }
+        }
+        tokio::time::sleep(SECOND).await;
+        assert!(failed.elapsed() < 90 * SECOND, "{returned:?}");
+    }
+    assert!(returned.values().all(|seconds| (47..76).contains(seconds)), "{returned:?}");
+    let times: std::collections::BTreeSet<_> = returned.values().collect();
+    assert!(times.len() >= 4, "{returned:?}");
+}
+
 /// A probe whose caller goes away keeps others from probing for as long as its lease.
 #[tokio::test(start_paused = true)]
 async fn the_lease_of_a_probe_is_that_of_the_settings() {

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use sidereal_driver::options::{AvailabilityOptions, CosmosClientOptions};
+use sidereal_driver::options::{AvailabilityOptions, CosmosClientOptions, Ratio};
 use sidereal_driver::{CosmosOperation, CosmosResponse, Error};
 use sidereal_emulator::{AccountOptions, FaultEffect, Grease, Operation};
 use sidereal_protocol::RegionName;
@@ -62,6 +62,7 @@ impl Simulation {
         options.partition_failover.endpoint_unavailable_duration = Some(2 * SECOND);
         options.partition_failover.counter_reset_window = Some(5 * SECOND);
         options.partition_failover.probe_lease = Some(2 * SECOND);
+        options.partition_failover.unavailability_jitter = Some(Ratio::constant(0.2));
         options.availability = AvailabilityOptions::default().with_end_to_end_timeout(DEADLINE);
         let stack = Stack::with(account, options).await;
         let mut customers = Vec::new();
@@ -139,12 +140,12 @@ impl Simulation {
     async fn recovery(&self) {
         self.stack.account.account().clear_faults();
         REGIONS.iter().for_each(|region| self.stack.set_online(region, true));
-        // An endpoint's window, then a partition's; whoever asks at the end of one makes the probe.
+        // An endpoint's window, then a partition's, both doubled by relapses; a read after the end of one makes the probe.
         for _ in 0..6 {
             for customer in &self.customers {
                 self.execute(&read_of(customer, "1")).await.unwrap();
             }
-            tokio::time::sleep(SECOND).await;
+            tokio::time::sleep(10 * SECOND).await;
         }
         for (partition, customer) in self.customers.iter().enumerate() {
             let found = self.execute(&read_of(customer, "1")).await;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use sidereal_driver::options::CosmosClientOptions;
+use sidereal_driver::options::{CosmosClientOptions, Ratio};
 use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse, Error, OperationOptions};
 use sidereal_emulator::{
     AccountOptions, CounterRow, FaultCondition, FaultEffect, FaultRule, Operation,
@@ -37,8 +37,9 @@ impl Stack {
         stack
     }
 
-    /// An account of which only the regions are given.
-    pub(crate) async fn with(account: AccountOptions, options: CosmosClientOptions) -> Self {
+    /// An account of which only the regions are given. Times are exact unless the options give them jitter.
+    pub(crate) async fn with(account: AccountOptions, mut options: CosmosClientOptions) -> Self {
+        options.partition_failover.unavailability_jitter.get_or_insert(Ratio::constant(0.0));
         let regions = REGIONS.map(RegionName::from).to_vec();
         let account_options = AccountOptions { regions, ..account };
         let network = NetworkFaults { latency: LATENCY, ..NetworkFaults::NONE };

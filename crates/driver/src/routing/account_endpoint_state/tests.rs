@@ -138,7 +138,7 @@ fn a_mark_is_due_for_a_probe_when_its_time_has_passed() {
     let marked = mark_endpoint_unavailable(&state, &west, reason, now, minute);
     let due = |state: &AccountEndpointState, now| state.due_for_probe(now).count();
     assert_eq!((due(&marked, now), due(&marked, now + minute)), (0, 1));
-    assert!(mark_endpoint_available(&marked, &west).has_no_marks());
+    assert!(mark_endpoint_available(&marked, &west, now).has_no_marks());
     let reason = UnavailableReason::WriteForbidden;
     let forbidden = mark_endpoint_unavailable(&state, &west, reason, now, minute);
     assert_eq!(due(&forbidden, now + minute), 0);
@@ -214,4 +214,24 @@ fn an_endpoint_that_is_known_is_the_same_value_after_a_refresh() {
         build_account_endpoint_state(&before, &properties(&["West"], &["West"]), &preference(&[]));
     let address = |it: &AccountEndpointState| it.read_endpoints()[0].endpoint.as_str().as_ptr();
     assert_eq!(address(&before), address(&after));
+}
+
+#[test]
+fn an_endpoint_that_fails_soon_after_a_recovery_is_avoided_for_longer() {
+    let (mut now, minute) = (Instant::now(), Duration::from_secs(60));
+    let (mut state, west) = (account(&["West", "East"], &[]), endpoint("West"));
+    let reason = UnavailableReason::TransportError;
+    for minutes in [1, 2, 4, 4] {
+        state = mark_endpoint_unavailable(&state, &west, reason, now, minute);
+        // A mark by another operation, or by a probe that failed, is not a relapse.
+        state = mark_endpoint_unavailable(&state, &west, reason, now, minute);
+        let until = now + minutes * minute;
+        assert_eq!(state.due_for_probe(until - Duration::from_millis(1)).count(), 0);
+        assert_eq!(state.due_for_probe(until).count(), 1);
+        state = mark_endpoint_available(&state, &west, until);
+        now = until + 5 * minute;
+    }
+    let long_after = now + Duration::from_secs(1);
+    state = mark_endpoint_unavailable(&state, &west, reason, long_after, minute);
+    assert_eq!(state.due_for_probe(long_after + minute).count(), 1);
 }

@@ -274,7 +274,7 @@ fn overrides_go_with_their_partitions() {
 fn the_partitions_are_bounded() {
     let (snapshot, now) = (snapshot(account(&["West", "East"], &[]), false), Instant::now());
     let mut full = snapshot.clone();
-    let entry = Arc::new(PartitionFailoverEntry::new(&at(&snapshot, "West"), now));
+    let entry = Arc::new(PartitionFailoverEntry::new(&at(&snapshot, "West"), now, 0));
     let reads = PartitionOverrides { reads: Some(entry), writes: None };
     let partitions = PartitionEndpointState {
         overrides: (0..MAX_PARTITIONS as u32).map(|it| (id(it), reads.clone())).collect(),
@@ -310,4 +310,24 @@ fn partitions_that_nobody_asks_for_make_room_for_others() {
     let beyond = MAX_PARTITIONS as u32 + 1;
     let after = after_failures(&later, beyond, "West", Traffic::Reads, 3, now + hour + SECOND);
     assert_eq!(serving(&after, beyond, Traffic::Reads).as_deref(), Some("East"));
+}
+
+#[test]
+fn a_partition_that_fails_soon_after_it_returned_stays_away_for_longer() {
+    let mut now = Instant::now();
+    let mut current = snapshot(account(&["West", "East"], &[]), false);
+    for seconds in [5, 10, 20, 40, 50, 50] {
+        current = after_failures(&current, 0, "West", Traffic::Reads, 3, now);
+        let health = |at| health(&current, Traffic::Reads, at);
+        let due = now + seconds * SECOND;
+        assert_eq!(health(due - SECOND / 10), Some(PartitionHealth::Unhealthy), "{seconds}");
+        assert_eq!(health(due), Some(PartitionHealth::ProbeCandidate), "{seconds}");
+        let partitions = mark_partition_recovered(&current.partitions, &id(0), Traffic::Reads, due);
+        current.partitions = Arc::new(partitions);
+        now = due + 300 * SECOND;
+    }
+    now += SECOND;
+    current = after_failures(&current, 0, "West", Traffic::Reads, 3, now);
+    let after = health(&current, Traffic::Reads, now + 5 * SECOND);
+    assert_eq!(after, Some(PartitionHealth::ProbeCandidate), "the recovery is too long ago");
 }
