@@ -111,7 +111,7 @@ impl Run {
             if token.is_from_now { ChangeFeedStart::Now } else { ChangeFeedStart::Beginning };
         let reader = PageReader::new(
             Arc::clone(container.driver()),
-            (&link, metadata.rid()),
+            (&link, &metadata),
             (start, token.since),
             feed.page_size,
             call.clone(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use http::HeaderValue;
 use http::header::{IF_MODIFIED_SINCE, IF_NONE_MATCH};
 use sidereal_driver::diagnostics::DiagnosticsContext;
-use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse};
+use sidereal_driver::{ContainerMetadata, CosmosDriver, CosmosOperation, CosmosResponse};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{CosmosStatus, OperationType, RequestPath, ResourceLink, ResourceType};
 
@@ -15,6 +15,7 @@ use crate::long_call::Call;
 use crate::query::fetch::RawRows;
 use crate::query::lane::{CREATED_ANEW, is_gone};
 use crate::query::targets::Target;
+use crate::query::windows::{ItemIn, Windows};
 use crate::{Error, ErrorKind, Result};
 
 /// The latest version of every item that changed.
@@ -29,6 +30,7 @@ pub(super) struct PageReader {
     operation: CosmosOperation,
     is_from_now: bool,
     call: Call,
+    windows: Windows,
 }
 
 /// Empty pages in a row that may come without 304. Where the service reads past changes that the reader does not want,
@@ -60,7 +62,7 @@ impl PageReader {
     /// Reads the container with a RID, and no other of its name.
     pub(super) fn new(
         driver: Arc<CosmosDriver>,
-        (link, rid): (&ResourceLink, &str),
+        (link, container): (&ResourceLink, &ContainerMetadata),
         start: (ChangeFeedStart, Option<u64>),
         page_size: Option<u32>,
         call: Call,
@@ -68,7 +70,7 @@ impl PageReader {
         let path = RequestPath::feed(link.clone(), ResourceType::Document)?;
         let mut operation = CosmosOperation::new(OperationType::ReadFeed, path)
             .with_header(names::A_IM, LATEST_VERSION);
-        if let Ok(rid) = HeaderValue::from_str(rid) {
+        if let Ok(rid) = HeaderValue::from_str(container.rid()) {
             operation = operation.with_header(names::INTENDED_COLLECTION_RID, rid);
         }
         if let Some(size) = page_size {
@@ -79,7 +81,8 @@ impl PageReader {
             operation = operation.with_header(IF_MODIFIED_SINCE, since_header(since)?);
         }
         let is_from_now = start.0 == ChangeFeedStart::Now;
-        Ok(Self { driver, operation, is_from_now, call })
+        let windows = Windows::new(container.partition_key_definition(), ItemIn::Row);
+        Ok(Self { driver, operation, is_from_now, call, windows })
     }
 
     /// The changes after a position: the next page that has some, or none at the end of the feed.
@@ -112,28 +115,34 @@ impl PageReader {
         target: &Target,
         position: &Position,
     ) -> Result<FetchedPage, NoPage> {
-        let operation = target.address(self.operation.clone());
-        let operation = match position {
-            Position::Start if self.is_from_now => operation.with_header(IF_NONE_MATCH, FROM_NOW),
-            Position::Start => operation,
-            Position::After(etag) => {
-                let etag = HeaderValue::from_str(etag).map_err(|_| {
-                    NoPage::Failed(Error::invalid("the position in the feed cannot be sent"))
-                })?;
-                operation.with_header(IF_NONE_MATCH, etag)
-            }
-        };
-        let response = self.driver.execute_operation(&operation, &self.call.options()).await;
-        let response = response.map_err(|error| match error.status() {
+        let operation_for = |target: &Target| self.operation_at(target, position);
+        let (driver, windows) = (&self.driver, &self.windows);
+        let asked = windows.ask((driver, &self.call), target, operation_for).await;
+        let asked = asked.map_err(|error| match error.status() {
             Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
                 NoPage::Failed(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
             }
             Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
-                NoPage::Gone(error.into())
+                NoPage::Gone(error)
             }
-            _ => NoPage::Failed(error.into()),
+            _ => NoPage::Failed(error),
         })?;
-        read(response, position).map_err(NoPage::Failed)
+        let mut page = read(asked.response, position).map_err(NoPage::Failed)?;
+        windows.narrow(&mut page.rows, asked.window.as_ref()).map_err(NoPage::Failed)?;
+        Ok(page)
+    }
+
+    fn operation_at(&self, target: &Target, position: &Position) -> Result<CosmosOperation> {
+        let operation = target.address(self.operation.clone());
+        Ok(match position {
+            Position::Start if self.is_from_now => operation.with_header(IF_NONE_MATCH, FROM_NOW),
+            Position::Start => operation,
+            Position::After(etag) => {
+                let etag = HeaderValue::from_str(etag)
+                    .map_err(|_| Error::invalid("the position in the feed cannot be sent"))?;
+                operation.with_header(IF_NONE_MATCH, etag)
+            }
+        })
     }
 }
 

@@ -20,6 +20,7 @@ use super::request::{PageRequests, without_placeholder};
 use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
 use super::top_rows::TopRows;
+use super::windows::{ItemIn, Windows};
 use super::{ContinuationToken, Query};
 use crate::long_call::Call;
 use crate::{Error, Result};
@@ -151,6 +152,7 @@ async fn start(query: &Query) -> Result<Run> {
         )?,
         call,
         limits: query.limits,
+        windows: Windows::new(container.partition_key_definition(), item_in(&parsed, &info)),
     };
     let address = (link.clone(), container.rid().to_owned());
     let mut fan_out = FanOut::new(shared, query.parallelism, address, coverage.clone());
@@ -206,6 +208,17 @@ fn is_merged(info: &QueryInfo) -> bool {
         || !info.group_by_alias_to_aggregate_type.is_empty()
         || info.distinct_type != DistinctType::None
         || info.d_count_info.is_some()
+}
+
+/// Where the item is in the rows that a partition range gives.
+fn item_in(parsed: &ParsedQuery, info: &QueryInfo) -> ItemIn {
+    let counts_rows = info.top.or(info.limit).or(info.offset).is_some();
+    let combines_rows = is_merged(info) && info.order_by.is_empty();
+    match parsed.selects_items() && !counts_rows && !combines_rows {
+        true if info.order_by.is_empty() => ItemIn::Row,
+        true => ItemIn::Payload,
+        false => ItemIn::Nowhere,
+    }
 }
 
 fn is_resumable(info: &QueryInfo) -> Result<()> {

@@ -6,13 +6,12 @@ use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sidereal_driver::CosmosResponse;
 use sidereal_driver::diagnostics::DiagnosticsContext;
-use sidereal_driver::{CosmosDriver, CosmosOperation, CosmosResponse};
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{Feed, SessionToken};
 
 use super::request::continuation_header;
-use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
 /// A page as it came.
@@ -41,28 +40,15 @@ pub(crate) struct RawRows {
     spans: Vec<Range<usize>>,
 }
 
-/// Requests a page.
-pub(super) async fn fetch(
-    driver: &CosmosDriver,
-    operation: &CosmosOperation,
-    call: &Call,
-) -> Result<FetchedPage, sidereal_driver::Error> {
-    let response = driver.execute_operation(operation, &call.options()).await?;
-    Ok(FetchedPage {
-        rows: RawRows { body: response.body().clone(), spans: Vec::new() },
-        continuation: continuation_of(&response),
-        facts: RequestFacts::of(&response),
-    })
-}
-
 impl FetchedPage {
-    /// Reads the body as far as its rows.
-    pub(super) fn parsed(mut self) -> Result<Self> {
-        self.rows = RawRows::of_feed(self.rows.body)?;
-        if let Some(continuation) = &self.continuation {
+    /// Reads a response as far as its rows.
+    pub(super) fn of(response: &CosmosResponse) -> Result<Self> {
+        let continuation = continuation_of(response);
+        if let Some(continuation) = &continuation {
             continuation_header(continuation)?;
         }
-        Ok(self)
+        let rows = RawRows::of_feed(response.body().clone())?;
+        Ok(Self { rows, continuation, facts: RequestFacts::of(response) })
     }
 }
 
@@ -114,6 +100,14 @@ impl RawRows {
     pub(super) fn window(&mut self, skip: usize, take: usize) {
         self.spans.drain(..skip.min(self.spans.len()));
         self.spans.truncate(take);
+    }
+
+    /// Keeps the rows that a predicate holds for.
+    pub(super) fn retain(&mut self, mut is_kept: impl FnMut(&Value) -> bool) -> Result<()> {
+        let rows = self.to_values()?;
+        let mut each = rows.iter();
+        self.spans.retain(|_| each.next().is_some_and(&mut is_kept));
+        Ok(())
     }
 
     pub(crate) fn decode<T: DeserializeOwned>(&self, at: usize) -> Option<Result<T>> {

@@ -5,15 +5,16 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use sidereal_driver::CosmosDriver;
-use sidereal_protocol::CosmosStatus;
+use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange};
 use sidereal_query::merge::Position;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::budget::{Budget, LaneShare};
-use super::fetch::{FetchedPage, fetch};
+use super::fetch::FetchedPage;
 use super::limits::QueryLimits;
 use super::request::PageRequests;
 use super::targets::Target;
+use super::windows::Windows;
 use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
@@ -51,6 +52,7 @@ pub(super) struct Shared {
     pub(super) requests: PageRequests,
     pub(super) call: Call,
     pub(super) limits: QueryLimits,
+    pub(super) windows: Windows,
 }
 
 /// Why a query cannot go on in a container of the same name.
@@ -84,10 +86,15 @@ pub(super) async fn run(
     loop {
         budget.admit(&share).await;
         let event = match next_page(&shared, &budget, &target, &start).await {
-            Ok(page) => match watch.check(&page) {
-                Ok(()) => LaneEvent::Page(Box::new(page)),
-                Err(error) => LaneEvent::Failed(error),
-            },
+            // Watched before it is narrowed: rows outside of the window still count as progress.
+            Ok((mut page, window)) => {
+                let checked = watch.check(&page);
+                let narrow = |()| shared.windows.narrow(&mut page.rows, window.as_ref());
+                match checked.and_then(narrow) {
+                    Ok(()) => LaneEvent::Page(Box::new(page)),
+                    Err(error) => LaneEvent::Failed(error),
+                }
+            }
             Err(Failure::Gone(error)) => LaneEvent::Gone { error, start: start.clone() },
             Err(Failure::Other(error)) => LaneEvent::Failed(error),
         };
@@ -114,22 +121,22 @@ async fn next_page(
     budget: &Budget,
     target: &Target,
     start: &Start,
-) -> Result<FetchedPage, Failure> {
-    let operation = shared.requests.page(target, start).map_err(Failure::Other)?;
+) -> Result<(FetchedPage, Option<EffectivePartitionKeyRange>), Failure> {
     // Never closed, so it can only give a permit.
     let permit = budget.requests.acquire().await;
-    let page = fetch(&shared.driver, &operation, &shared.call).await;
+    let Shared { driver, requests, call, windows, .. } = shared;
+    let asked = windows.ask((driver, call), target, |target| requests.page(target, start)).await;
     drop(permit);
-    let page = page.map_err(|error| match error.status() {
+    let asked = asked.map_err(|error| match error.status() {
         Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
             Failure::Other(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
         }
         Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
-            Failure::Gone(error.into())
+            Failure::Gone(error)
         }
-        _ => Failure::Other(error.into()),
+        _ => Failure::Other(error),
     })?;
-    page.parsed().map_err(Failure::Other)
+    FetchedPage::of(&asked.response).map(|page| (page, asked.window)).map_err(Failure::Other)
 }
 
 /// Whether a partition range is no longer there, or about not to be.

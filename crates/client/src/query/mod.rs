@@ -24,6 +24,7 @@ mod streaming;
 mod streams;
 pub(crate) mod targets;
 mod top_rows;
+pub(crate) mod windows;
 
 pub use builder::Query;
 pub use continuation_token::ContinuationToken;

@@ -174,6 +174,14 @@ impl ParsedQuery {
         }
     }
 
+    /// Whether each row of the result is an item as it is stored.
+    pub(super) fn selects_items(&self) -> bool {
+        match &self.reading {
+            Reading::Understood { tree, .. } => tree.selects_documents(),
+            Reading::Unknown(_) | Reading::PassedThrough => false,
+        }
+    }
+
     pub(super) fn parameters(&self) -> &[QueryParameter] {
         &self.parameters
     }

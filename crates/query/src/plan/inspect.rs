@@ -1,7 +1,7 @@
 //! What a server wants to know of a query before it runs it.
 
 use crate::eval::has_aggregate;
-use crate::tree::{Collection, Direction, Expr, From, OrderBy, Query, Source};
+use crate::tree::{Collection, Direction, Expr, From, OrderBy, Projection, Query, Source};
 
 /// One key of an `ORDER BY`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,6 +69,17 @@ impl Query {
             && self.order_by.is_none()
             && self.window.is_none()
             && inner_query(self).is_none_or(Self::is_servable_across_partitions)
+    }
+
+    /// Whether each row is a document as it is stored, and each document gives at most one: `SELECT *`, `SELECT VALUE c`.
+    pub fn selects_documents(&self) -> bool {
+        let joins = self.from.as_ref().is_some_and(|from| !from.joins.is_empty());
+        let is_document = match (&self.select.projection, self.document_alias()) {
+            (Projection::All, Some(_)) => true,
+            (Projection::Value(Expr::Identifier(name)), Some(alias)) => name == alias,
+            _ => false,
+        };
+        is_document && !joins && !self.combines_rows()
     }
 
     /// The name that stands for the whole document.

@@ -186,7 +186,7 @@ fn reader(
     page_size: Option<u32>,
 ) -> Result<PageReader> {
     let driver = Arc::clone(feed.driver());
-    let container = (feed.link()?, metadata.rid());
+    let container = (feed.link()?, metadata);
     PageReader::new(driver, container, start, page_size, Call::default())
 }
 

@@ -7,6 +7,7 @@ mod limits;
 mod requests;
 mod splits;
 mod tokens;
+mod windows;
 
 use std::sync::Arc;
 
