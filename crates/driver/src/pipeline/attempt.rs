@@ -28,6 +28,10 @@ use crate::transport::{Endpoint, TransportPipeline, TransportRequest, TransportR
 /// although it is slow.
 const LONGEST_SESSION_PAUSE: Duration = Duration::from_millis(100);
 
+/// The longest that a read waits before it is sent while the region that has its session does not serve: that region may
+/// be back by then.
+const LONGEST_ARRIVAL_PAUSE: Duration = Duration::from_secs(1);
+
 /// What a hedge waits for while too little is known of latencies.
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
@@ -51,11 +55,13 @@ pub(super) struct Routed {
     pub(super) probe: Option<CosmosEndpoint>,
     /// How long it waits before it is made: its region is likely to have the session by then.
     pub(super) pause: Duration,
+    /// Whether it goes to the region that has its session, instead of the one that serves such reads otherwise.
+    pub(super) is_diverted: bool,
 }
 
 impl Routed {
     fn to(endpoint: CosmosEndpoint) -> Self {
-        Self { endpoint, probe: None, pause: Duration::ZERO }
+        Self { endpoint, probe: None, pause: Duration::ZERO, is_diverted: false }
     }
 }
 
@@ -193,7 +199,10 @@ impl Run<'_> {
             return;
         }
         let age = now.saturating_duration_since(seen.at);
-        let Some(behind) = self.core.lags.behind(routed.endpoint.slot, age, now) else { return };
+        let Some(behind) = self.core.lags.behind(routed.endpoint.slot, age) else { return };
+        if self.core.lags.claim_trial(routed.endpoint.slot, age, now) {
+            return;
+        }
         let snapshot = self.core.locations.snapshot();
         let home = serving_session_home(&snapshot, wanted, self.core.locations.config(), now);
         let may_pause = behind <= LONGEST_SESSION_PAUSE;
@@ -202,8 +211,15 @@ impl Run<'_> {
                 if !may_pause || !self.is_sooner_here(behind, &routed.endpoint, home, now) =>
             {
                 routed.endpoint = home.clone();
+                routed.is_diverted = true;
             }
             _ if may_pause => routed.pause = behind,
+            // The region that has the session does not serve: nothing is gained by asking before it has arrived.
+            None if !snapshot.account.is_multi_write() => {
+                let pause = behind.min(LONGEST_ARRIVAL_PAUSE);
+                let has_time = self.deadline.is_none_or(|deadline| now + pause < deadline);
+                routed.pause = if has_time { pause } else { Duration::ZERO };
+            }
             _ => {}
         }
     }
@@ -219,7 +235,7 @@ impl Run<'_> {
     ) -> Option<Duration> {
         let seen = sent.and_then(|it| it.kept)?;
         let age = now.saturating_duration_since(seen.at);
-        let behind = self.core.lags.behind(met_at.slot, age, now)?;
+        let behind = self.core.lags.behind(met_at.slot, age)?;
         let snapshot = self.core.locations.snapshot();
         let wanted = self.wanted(state, None);
         // Also if it was left: as failing it answers soon, as slow it does not.

@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use sidereal_protocol::CosmosStatus;
+
 use super::attempt::{Raced, Routed, Run, earlier};
 use super::{Ended, OperationRetryState, conclude};
 use crate::diagnostics::Decision;
-use crate::retry::{Effect, Question, RequestKind, UnavailableReason, row_of};
+use crate::retry::{Budget, Effect, Question, RequestKind, UnavailableReason, Verdict, row_of};
 use crate::routing::{
     CosmosEndpoint, LocationEffect, OutageCause, OutageScope, Traffic, WriteProbe,
+    is_reachable_elsewhere,
 };
 use crate::system::Clock;
 use crate::transport::{
@@ -88,6 +91,33 @@ impl Run<'_> {
         }
     }
 
+    /// The wait of a write whose partition no reachable region accepts writes for: its own region has failed, and the
+    /// service has not moved the partition yet. Every write of the partition would meet the same, and ask every region
+    /// again with each retry.
+    pub(super) fn refused_everywhere(
+        &self,
+        verdict: &Verdict,
+        raced: &Raced<'_>,
+        state: &OperationRetryState,
+    ) -> Option<Verdict> {
+        let TransportOutcome::HttpError(response) = &raced.result.outcome else { return None };
+        let is_next = |decision: Decision| match decision {
+            Decision::RetryHere { .. } => verdict.charged == Some(Budget::Failover),
+            Decision::RetryElsewhere { .. } => true,
+            Decision::Finish { .. } | Decision::AwaitWriteRegion { .. } => false,
+        };
+        let is_refused = response.status == CosmosStatus::WRITE_FORBIDDEN
+            && is_next(verdict.decision)
+            && self.follows_partition(state)
+            && self.may_wait(state)
+            && !is_reachable_elsewhere(
+                &self.core.locations.snapshot(),
+                &self.wanted(state, Some(&raced.endpoint.endpoint)),
+            );
+        let decision = Decision::AwaitWriteRegion { reason: REFUSED_EVERYWHERE };
+        is_refused.then_some(Verdict { decision, charged: None })
+    }
+
     /// Holds writes back after an attempt that showed that they have nowhere to go.
     pub(super) fn hold_writes(
         &self,
@@ -129,7 +159,12 @@ impl Run<'_> {
             Some(partition) => {
                 let partition = Some(partition.id.clone());
                 let scope = OutageScope { partition, ..region() };
-                self.core.write_gate.close(scope, OutageCause::Refused);
+                let snapshot = self.core.locations.snapshot();
+                let cause = match snapshot.account.is_reachable(&writer.endpoint) {
+                    true => OutageCause::Refused,
+                    false => OutageCause::Lost,
+                };
+                self.core.write_gate.close(scope, cause);
             }
             // Nothing is known that other writes could be held back by: this one waits by itself.
             None => {}
@@ -143,11 +178,16 @@ impl Run<'_> {
         }
         let Some(writer) = self.only_writer() else { return };
         let region = OutageScope::region(writer.endpoint.clone());
+        let mut was_held = false;
         if let Some(partition) = &state.partition {
-            let partition = Some(partition.id.clone());
-            self.core.write_gate.open(&OutageScope { partition, ..region.clone() });
+            let scope = OutageScope { partition: Some(partition.id.clone()), ..region.clone() };
+            was_held = self.core.write_gate.open(&scope);
+            if was_held {
+                self.core.locations.writes_served_at(&partition.id, &raced.endpoint);
+            }
         }
-        if raced.endpoint.endpoint == writer.endpoint && self.core.write_gate.open(&region) {
+        let is_writer = raced.endpoint.endpoint == writer.endpoint;
+        if is_writer && (self.core.write_gate.open(&region) || was_held) {
             self.core.locations.endpoint_recovered(&writer.endpoint, Clock::now());
         }
     }
@@ -250,6 +290,9 @@ impl Run<'_> {
 /// The error of a write that was held back to its end.
 const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
      wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
+
+/// Why a write waits whose partition has not been moved yet.
+const REFUSED_EVERYWHERE: &str = "no region that can be reached accepts writes of the partition";
 
 /// The reason in the diagnostics of an attempt that was given up for another region.
 pub(super) const SILENT: &str = "the region did not answer anything";

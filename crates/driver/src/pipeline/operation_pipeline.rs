@@ -117,8 +117,10 @@ async fn run(
     state.wait_end = run.wait_end(now);
     let (mut last, mut probe, mut goes_on_elsewhere) = (None, None, false);
     loop {
-        // A probe goes from region to region before others are let go on: its partition may be in any of them.
-        if !goes_on_elsewhere && run.is_held_back() {
+        // A probe goes from region to region before others are let go on: its partition may be in any of them. Others wait
+        // for what it finds out, also those that have failed in one region only.
+        let is_probing = goes_on_elsewhere && probe.is_some();
+        if !is_probing && run.is_held_back() {
             drop(probe.take());
             // On the heap: few operations are held back, and all of them would be larger by it.
             match Box::pin(run.admit(&mut state)).await {

@@ -118,13 +118,18 @@ impl Run<'_> {
         if !self.operation.path().kind().is_partitioned() {
             return;
         }
-        if response.status == CosmosStatus::READ_SESSION_NOT_AVAILABLE
-            && let Some(seen) = sent.and_then(|it| it.kept)
+        if let Some(seen) = sent.and_then(|it| it.kept)
+            && seen.slot != endpoint.slot
         {
             let age = result.at.saturating_duration_since(seen.at);
-            self.core.lags.missed(endpoint.slot, age, result.at);
-            state.missed_session = true;
+            if response.status.is_success() {
+                self.core.lags.arrived(endpoint.slot, age, result.at);
+            } else if response.status == CosmosStatus::READ_SESSION_NOT_AVAILABLE {
+                self.core.lags.missed(endpoint.slot, age, result.at);
+            }
         }
+        state.missed_session |= response.status == CosmosStatus::READ_SESSION_NOT_AVAILABLE
+            && sent.is_some_and(|it| it.kept.is_some());
         // A success, or a refusal that rests on what the replica holds.
         let seen = Seen { at: result.at, slot: endpoint.slot };
         if response.status.carries_session_progress()
@@ -188,8 +193,13 @@ impl Run<'_> {
             if slowness.slow(threshold) {
                 self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
             }
-        } else if slowness.heeds_in_time(activity_id) && self.was_in_time(raced) {
-            // One that was slow as well, and not hedged because the budget was spent, proves nothing.
+        } else if !routed.is_diverted
+            && state.is_first_failure()
+            && slowness.heeds_in_time(activity_id)
+            && self.was_in_time(raced)
+        {
+            // A read that was answered elsewhere proves nothing of the region that such reads go to. Neither does one that
+            // was slow as well, and not hedged because the budget was spent.
             slowness.in_time(activity_id);
         }
     }
@@ -259,9 +269,10 @@ impl Run<'_> {
             self.core.account.request_refresh();
         }
         let verdict = self.informed_verdict(&evaluation, raced, is_probe, state).await;
-        if let Some(wait) = self.session_wait(raced, &verdict, state) {
+        if let Some(wait) = self.session_wait(raced, sent, &verdict, state) {
             return wait;
         }
+        let verdict = self.refused_everywhere(&verdict, raced, state).unwrap_or(verdict);
         self.hold_writes(raced, &evaluation.effects, verdict.decision, state);
         verdict
     }
@@ -271,6 +282,7 @@ impl Run<'_> {
     fn session_wait(
         &self,
         raced: &Raced<'_>,
+        sent: Option<&SessionHeaders>,
         verdict: &Verdict,
         state: &OperationRetryState,
     ) -> Option<Verdict> {
@@ -299,12 +311,21 @@ impl Run<'_> {
             entry.is_some_and(|it| it.failed_endpoints().any(|it| *it == home.endpoint))
         });
         // Where the service moves partitions, the region that has it need not be the one that is thought to.
-        let is_elsewhere =
-            self.service_moves_partitions() && state.failed_endpoints.contains(&home.endpoint);
-        let is_out = has_failed
+        let is_home_behind = is_missing && raced.endpoint.endpoint == home.endpoint;
+        let is_elsewhere = self.service_moves_partitions()
+            && (is_home_behind || state.failed_endpoints.contains(&home.endpoint));
+        // Once it has waited for that, it goes on: each region has been asked again since, the one that has the session too.
+        let is_out = state.session_waits > 0
+            || has_failed
             || is_elsewhere
             || !snapshot.account.is_available(&home.endpoint, false, now);
+        let behind = sent.and_then(|it| it.kept).and_then(|seen| {
+            let age = now.saturating_duration_since(seen.at);
+            self.core.lags.behind(raced.endpoint.slot, age)
+        });
         let after = SESSION_BACKOFF.before(state.session_waits, self.core.clock().random());
+        // Until it is likely to be there, as far as that is known.
+        let after = after.max(behind.unwrap_or_default().min(SESSION_BACKOFF.longest));
         let has_time = self.deadline.is_none_or(|deadline| now + after < deadline);
         (is_out && has_time).then_some(Verdict {
             decision: Decision::RetryHere { after, manner: Manner::Unchanged, reason: ON_ITS_WAY },

@@ -72,7 +72,8 @@ pub(crate) fn resolve_route<'a>(
         |it: &CosmosEndpoint| !has_failed(it, wanted) && !is_excluded(it, wanted.excluded_regions);
     let (home, moved_to) = (entry.first_failed_endpoint(), entry.current_endpoint());
     let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate
-        && (wanted.is_repeatable || entry.is_overdue(now, config));
+        && (wanted.is_repeatable || entry.is_overdue(now, config))
+        && !awaits_probe_of_reads(snapshot, wanted, entry, config, now);
     let is_home_up = account.is_available(&home.endpoint, wanted.traffic == Traffic::Writes, now);
     match is_usable(moved_to) && account.is_reachable(&moved_to.endpoint) {
         true if is_due && wanted.may_probe && is_home_up && is_usable(home) => {
@@ -91,6 +92,27 @@ pub(crate) fn resolve_route<'a>(
             Route::To(resolve_endpoint(snapshot, wanted, now))
         }
     }
+}
+
+/// Whether a write leaves the probe of a region to the reads of its partition, which have left that region too.
+///
+/// In an account where every region accepts writes, the write of a probe is in the region that was left alone until it is
+/// replicated, and the partition's reads elsewhere wait for it. Not for ever: a partition may have no reads any more.
+fn awaits_probe_of_reads(
+    snapshot: &LocationSnapshot,
+    wanted: &Wanted<'_>,
+    entry: &PartitionFailoverEntry,
+    config: &PartitionFailoverConfig,
+    now: Instant,
+) -> bool {
+    if wanted.traffic == Traffic::Reads || !snapshot.account.is_multi_write() {
+        return false;
+    }
+    let left = moved_partition(snapshot, wanted, Traffic::Reads, config, now);
+    left.is_some_and(|reads| {
+        reads.first_failed_endpoint() == entry.first_failed_endpoint()
+            && !reads.is_overdue(now, config)
+    })
 }
 
 /// Where a read goes whose session has not arrived in the regions that it has tried: to the region that accepts
@@ -243,6 +265,14 @@ fn first_if_nothing_is_wrong<'a>(
 /// Whether there is an endpoint that the operation has not failed on.
 pub(crate) fn is_elsewhere_left(snapshot: &LocationSnapshot, wanted: &Wanted<'_>) -> bool {
     candidates(snapshot, wanted).any(|it| !has_failed(it, wanted))
+}
+
+/// Whether there is an endpoint that the operation has not failed on, and whose connections work as far as is known.
+pub(crate) fn is_reachable_elsewhere(snapshot: &LocationSnapshot, wanted: &Wanted<'_>) -> bool {
+    let is_left = |it: &CosmosEndpoint| {
+        !has_failed(it, wanted) && snapshot.account.is_reachable(&it.endpoint)
+    };
+    candidates(snapshot, wanted).any(is_left)
 }
 
 /// Where a hedge goes: the next endpoint in service that the operation has neither failed on nor waits for.

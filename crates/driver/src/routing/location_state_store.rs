@@ -13,11 +13,12 @@ use sidereal_protocol::AccountProperties;
 
 use super::blame::{applied, changes_anything};
 use super::{
-    AccountEndpointState, ContainerMetadata, LocationEffect, PartitionEndpointState,
-    PartitionFailoverConfig, PartitionHealth, PartitionId, RegionPreference, Traffic,
-    build_account_endpoint_state, claim_probe, endpoints_that_left, expire_partition_overrides,
-    expire_unavailable_endpoints, forget_partitions, forget_writes, mark_endpoint_available,
-    mark_partition_recovered, note_slow_probe, sync_partition_endpoint_state,
+    AccountEndpointState, ContainerMetadata, CosmosEndpoint, LocationEffect,
+    PartitionEndpointState, PartitionFailoverConfig, PartitionHealth, PartitionId,
+    RegionPreference, Traffic, build_account_endpoint_state, claim_probe, endpoints_that_left,
+    expire_partition_overrides, expire_unavailable_endpoints, forget_partitions, forget_writes,
+    mark_endpoint_available, mark_partition_recovered, note_slow_probe, note_writes_served_at,
+    sync_partition_endpoint_state,
 };
 use crate::transport::Endpoint;
 
@@ -139,6 +140,11 @@ impl LocationStateStore {
     /// Notes that the probe of a partition was served, and too late: the next one waits longer.
     pub(crate) fn probe_was_slow(&self, partition: &PartitionId, traffic: Traffic) {
         self.change_partitions(|partitions| note_slow_probe(partitions, partition, traffic));
+    }
+
+    /// Notes where a partition accepts writes, after no region that was known did.
+    pub(crate) fn writes_served_at(&self, partition: &PartitionId, endpoint: &CosmosEndpoint) {
+        self.change_partitions(|partitions| note_writes_served_at(partitions, partition, endpoint));
     }
 
     /// Notes that a partition serves in its own region again.

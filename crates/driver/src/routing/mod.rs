@@ -39,8 +39,8 @@ pub use container_metadata::ContainerMetadata;
 pub(crate) use effects::{Attempted, LocationEffect, LocationEffects, of_lost_request};
 pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
-    FailedEndpoints, Route, Wanted, is_elsewhere_left, resolve_hedge, resolve_route,
-    serving_session_home, session_home,
+    FailedEndpoints, Route, Wanted, is_elsewhere_left, is_reachable_elsewhere, resolve_hedge,
+    resolve_route, serving_session_home, session_home,
 };
 pub(crate) use location_policy::LocationPolicy;
 pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
@@ -50,7 +50,7 @@ use partition_endpoint_state::{
     Mechanism, PartitionEndpointState, PartitionFailoverEntry, PartitionHealth,
     UnavailablePartition, claim_probe, expire_partition_overrides, forget_partitions,
     forget_writes, mark_partition_recovered, mark_partition_unavailable, note_slow_probe,
-    sync_partition_endpoint_state,
+    note_writes_served_at, sync_partition_endpoint_state,
 };
 pub(crate) use partition_failover_config::PartitionFailoverConfig;
 pub(crate) use write_gate::{OutageCause, OutageScope, WriteGate, WriteProbe};

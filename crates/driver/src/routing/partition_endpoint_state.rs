@@ -455,6 +455,27 @@ pub(crate) fn note_slow_probe(
     state
 }
 
+/// The state after an endpoint accepted a write of a partition, wherever its writes were thought to be: the service has
+/// moved them there, and what failed there before is over.
+pub(crate) fn note_writes_served_at(
+    state: &PartitionEndpointState,
+    partition: &PartitionId,
+    endpoint: &CosmosEndpoint,
+) -> PartitionEndpointState {
+    let mut state = state.clone();
+    let Some(entry) = state.entry(partition, Traffic::Writes) else { return state };
+    if entry.first_failed_endpoint.endpoint == endpoint.endpoint {
+        state.remove(partition, Traffic::Writes);
+        return state;
+    }
+    let mut entry = PartitionFailoverEntry::clone(entry);
+    entry.failed_endpoints.retain(|(failed, _)| *failed != endpoint.endpoint);
+    entry.current_endpoint = endpoint.clone();
+    let overrides = state.overrides.entry(partition.clone()).or_default();
+    *overrides.of_mut(Traffic::Writes) = Some(Arc::new(entry));
+    state
+}
+
 /// The state with the probe of a partition claimed, if it is due; a lease, so that a probe whose outcome never
 /// comes does not keep others from probing.
 pub(crate) fn claim_probe(

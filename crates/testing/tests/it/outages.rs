@@ -5,6 +5,12 @@ use std::time::Duration;
 
 use sidereal_testing::outages::{CHANGE_AFTER, Kind, Outage, Scenario, run};
 
+/// Two requests a second for each of the eight partitions, for half a minute.
+const MOST_PROBES: f64 = 2.0 * 8.0 * 30.0;
+
+/// How long after an outage the preferred region serves again.
+const FAIL_BACK: Duration = Duration::from_secs(60);
+
 const MS: Duration = Duration::from_millis(1);
 
 fn scenario(kind: Kind, outage: Outage) -> Scenario {
@@ -27,6 +33,11 @@ fn no_read_fails_in_any_outage_and_writes_only_until_they_are_moved() {
             // So few reads are hedged that a slow region is not left within this run; the benchmark has more.
             let is_left = !matches!(outage, Outage::Flapping | Outage::RegionSlow);
             assert!(!is_left || outcome.read_p99_ratio() <= 2.0, "{told}");
+            // Each partition has a write that probes, however few calls there are beside it.
+            let calls = outcome.during.calls + outcome.moved.calls;
+            let added = outcome.added_requests() / 100.0 * calls as f64;
+            assert!(outcome.added_requests() <= 10.0 || added <= MOST_PROBES, "{told}");
+            assert!(outcome.fail_back.is_some_and(|it| it <= FAIL_BACK), "{told}");
         }
     }
 }

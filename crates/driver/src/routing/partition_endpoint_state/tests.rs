@@ -331,3 +331,23 @@ fn a_partition_that_fails_soon_after_it_returned_stays_away_for_longer() {
     let after = health(&current, Traffic::Reads, now + 5 * SECOND);
     assert_eq!(after, Some(PartitionHealth::ProbeCandidate), "the recovery is too long ago");
 }
+
+/// Writes were served where the service had moved the partition, and all that had waited went to a region that nothing
+/// answered from: the last one on the list of those that were left.
+#[test]
+fn a_served_write_shows_where_the_service_has_moved_its_partition() {
+    let (before, now) = (snapshot(account(&["West", "East", "North"], &[]), true), Instant::now());
+    let failed = after_failures(&before, 0, "East", Traffic::Writes, 1, now);
+    let failed = after_failures(&failed, 0, "West", Traffic::Writes, 1, now);
+    assert_eq!(serving(&failed, 0, Traffic::Writes).as_deref(), Some("North"));
+    let served_in = |region: &str| {
+        let partitions = note_writes_served_at(&failed.partitions, &id(0), &at(&failed, region));
+        LocationSnapshot { partitions: Arc::new(partitions), ..failed.clone() }
+    };
+    let moved = served_in("West");
+    assert_eq!(serving(&moved, 0, Traffic::Writes).as_deref(), Some("West"));
+    let entry = moved.partitions.entry(&id(0), Traffic::Writes).unwrap();
+    assert!(entry.failed_endpoints().all(|it| *it != endpoint("West")), "it serves there");
+    assert_eq!(serving(&served_in("East"), 0, Traffic::Writes), None, "it is back");
+    assert_eq!(serving(&served_in("North"), 0, Traffic::Writes).as_deref(), Some("North"));
+}
