@@ -4,12 +4,13 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use serde_json::value::RawValue;
 use sidereal_protocol::headers::names as headers;
 
 use crate::grease::{Draw, Latitude};
 use crate::operation::Operation;
+use crate::outcome::LastOfConnection;
 
 /// Headers that say of whose resource a response is.
 const OWNER_HEADERS: [HeaderName; 2] = [headers::OWNER_ID, headers::OWNER_FULL_NAME];
@@ -28,6 +29,11 @@ const OPTIONAL_HEADERS: [HeaderName; 8] = [
 
 /// A header that no client knows.
 const UNKNOWN_HEADER: HeaderName = HeaderName::from_static("x-ms-cosmos-greased");
+/// Errors that a client understands without a sub-status.
+const COMPLETE_STATUSES: [StatusCode; 3] =
+    [StatusCode::NOT_FOUND, StatusCode::CONFLICT, StatusCode::PRECONDITION_FAILED];
+/// A sub-status that no client knows.
+const UNKNOWN_SUB_STATUS: HeaderValue = HeaderValue::from_static("29999");
 /// A field that no client knows, at the beginning of a JSON object.
 const UNKNOWN_FIELD: &[u8] = br#""greased":{"values":[1,null,"x"]},"#;
 
@@ -35,6 +41,12 @@ const UNKNOWN_FIELD: &[u8] = br#""greased":{"values":[1,null,"x"]},"#;
 pub(crate) fn disguise(draw: &Draw, operation: Operation, response: &mut Response<Bytes>) {
     let is_throttled = response.status().as_u16() == 429;
     disguise_headers(draw, is_throttled, response.headers_mut());
+    if COMPLETE_STATUSES.contains(&response.status()) && draw.takes(Latitude::UnknownSubStatuses) {
+        response.headers_mut().entry(headers::SUB_STATUS).or_insert(UNKNOWN_SUB_STATUS);
+    }
+    if draw.takes(Latitude::ClosedConnections) {
+        response.extensions_mut().insert(LastOfConnection);
+    }
     let is_batch = operation == Operation::Batch && response.status().is_success();
     let body = response.body();
     let changed = match () {
@@ -152,7 +164,6 @@ fn disguised_results(draw: &Draw, body: &[u8]) -> Option<Bytes> {
 mod tests {
     use std::sync::Arc;
 
-    use http::StatusCode;
     use serde_json::{Value, json};
 
     use super::*;

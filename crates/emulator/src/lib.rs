@@ -38,6 +38,7 @@ mod state;
 mod store;
 mod throttle;
 mod topology;
+mod transient;
 
 pub use account::Account;
 pub use admin::{ADMIN_KEY_HEADER, ADMIN_PATH_PREFIX};

@@ -55,6 +55,10 @@ impl ClientOrigin {
     }
 }
 
+/// In the extensions of a response: its connection is closed after it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LastOfConnection;
+
 impl From<Response<Bytes>> for ConnectionOutcome {
     fn from(response: Response<Bytes>) -> Self {
         Self::Response(response)

@@ -289,6 +289,24 @@ impl ClassifiedRequest {
         self.draw.as_ref().is_some_and(|draw| draw.takes(latitude))
     }
 
+    /// Whether the request changes items.
+    pub(crate) fn is_item_write(&self) -> bool {
+        match self.operation {
+            Operation::Create
+            | Operation::Replace
+            | Operation::Upsert
+            | Operation::Patch
+            | Operation::Delete
+            | Operation::Batch => self.resource().is_some_and(|kind| !kind.is_metadata()),
+            Operation::Read
+            | Operation::ReadFeed
+            | Operation::Query
+            | Operation::QueryPlan
+            | Operation::ChangeFeed
+            | Operation::Other => false,
+        }
+    }
+
     /// The most items of a page: as the client wants it, or fewer.
     pub(crate) fn page_items(&self) -> Result<Option<usize>> {
         let asked = self.max_item_count()?;

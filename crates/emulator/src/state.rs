@@ -18,6 +18,7 @@ use crate::store::persistence::{
 };
 use crate::store::{Catalog, Container, Partition, ReplicaProgress, StalenessBound, WriteContext};
 use crate::topology::{SharedTopology, Topology};
+use crate::transient;
 
 /// The state of an account.
 #[derive(Debug)]
@@ -94,13 +95,15 @@ impl AccountState {
         self.options.clock.now()
     }
 
-    /// Refuses a request to a partition whose throughput is spent, if throughput is enforced.
+    /// Refuses a request to a partition whose throughput is spent, if throughput is enforced; and what a draw refuses.
     pub(crate) fn admit(
         &self,
+        request: &ClassifiedRequest,
         container: &Container,
         partition: &Partition,
-        now: Timestamp,
     ) -> Result<()> {
+        transient::refuse(request, partition)?;
+        let now = request.now;
         if !self.options.enforce_throughput {
             return Ok(());
         }
@@ -173,10 +176,15 @@ impl AccountState {
         // After a split or merge a client still has the tokens of the parents, which bound the child's.
         let parents = partition.parents.iter().map(PartitionKeyRangeId::as_str);
         match token.inherited(partition.id.as_str(), parents) {
-            Some(token) if behind(&token) => Err(ServiceError::new(
-                CosmosStatus::READ_SESSION_NOT_AVAILABLE,
-                "The read session is not available for the input session token.",
-            )),
+            Some(token)
+                if behind(&token)
+                    || transient::is_session_refused(request, partition, progress, &token) =>
+            {
+                Err(ServiceError::new(
+                    CosmosStatus::READ_SESSION_NOT_AVAILABLE,
+                    "The read session is not available for the input session token.",
+                ))
+            }
             _ => Ok(()),
         }
     }

@@ -18,8 +18,12 @@ impl Draw {
 
     /// Whether the answer uses a latitude.
     pub(crate) fn takes(&self, latitude: Latitude) -> bool {
+        self.knows(latitude) && self.value(latitude, 0).is_multiple_of(latitude.one_in())
+    }
+
+    /// Whether the account uses a latitude, for this request or another one.
+    pub(crate) fn knows(&self, latitude: Latitude) -> bool {
         self.grease.latitudes().contains(&latitude)
-            && self.value(latitude, 0).is_multiple_of(latitude.one_in())
     }
 
     /// A number below `bound`, for how far a latitude is used. `choice` tells several numbers of a latitude apart.

@@ -79,6 +79,20 @@ latitudes! {
         "Numbers of feeds and results of batches that are whole are written with a fraction, `3.0`.";
     RetryAfter = "retry-after", Assumed, 1 in 2:
         "A throttled request is answered without `x-ms-retry-after-ms`, or with 0.";
+    UnknownSubStatuses = "unknown-sub-statuses", Assumed, 1 in 2:
+        "Errors of items and containers carry a sub-status that no client knows where they need none.";
+    UnknownValues = "unknown-values", Assumed, 1 in 2:
+        "Enumerations in partition ranges have values that no client knows.";
+    RegionalEtags = "regional-etags", Certain, 1 in 1:
+        "The etag of the partition ranges is that of a region: another one answers 304 to a later one, and all ranges to an earlier one.";
+    PassingSplits = "passing-splits", Assumed, 1 in 2:
+        "Requests to a partition range that a split or merge has made are answered 410/1007, three at most.";
+    StaleReplicas = "stale-replicas", Certain, 1 in 8:
+        "A read of the latest write of its session is answered 404/1002, once for each write, since its replica is behind.";
+    ConflictingWrites = "conflicting-writes", Certain, 1 in 16:
+        "A write is answered 449 and not applied, since another one was under way.";
+    ClosedConnections = "closed-connections", Certain, 1 in 32:
+        "A connection is closed after any response: with GOAWAY in HTTP/2, with or without `connection: close` in HTTP/1.1.";
     LongContinuations = "long-continuations", Certain, 1 in 8:
         "A continuation is up to 8 KB long.";
 }

@@ -2,8 +2,8 @@
 //! allows, drawn from a seed.
 //!
 //! [`latitude`](self::latitude) is the table of what the contract leaves open, [`draw`](self::draw) decides for each
-//! request which of it is used. Handlers ask the draw of their request where a page ends; headers and bodies of
-//! finished responses are changed in `disguise.rs`.
+//! request which of it is used. Handlers ask the draw of their request where a page ends; `transient.rs` refuses requests
+//! that succeed when they are repeated; headers and bodies of finished responses are changed in `disguise.rs`.
 
 mod draw;
 mod latitude;

@@ -55,7 +55,7 @@ impl Batch<'_> {
         let key = self.request.required_partition_key()?;
         let effective_key = effective_key_of(self.definition, &key)?;
         let partition = self.container.partition_of(&effective_key);
-        self.account.admit(self.container, &partition, self.request.now)?;
+        self.account.admit(self.request, self.container, &partition)?;
         let context = self.account.write_context(self.request, &partition)?;
         let mut outcomes: Vec<OperationResult> = Vec::with_capacity(self.operations.len());
         let mut room = MAX_ANSWER_BYTES;
@@ -129,7 +129,7 @@ impl Batch<'_> {
             return Err(ServiceError::new(CosmosStatus::PARTITION_KEY_RANGE_GONE, message));
         }
         let now = self.request.now;
-        self.account.admit(self.container, &partition, now)?;
+        self.account.admit(self.request, self.container, &partition)?;
         let context = self.account.write_context(self.request, &partition)?;
         let decided =
             self.container.transact(&effective_key, self.definition, &context, |transaction| {

@@ -44,7 +44,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
             "The change feed is read per partition: name a partition key or a partition key range.",
         ));
     };
-    account.admit(container, &slice.partition, request.now)?;
+    account.admit(request, container, &slice.partition)?;
     let replica = request.view(&slice.partition);
     let progress = ReplicaProgress::of(&replica);
     account.check_session(request, &slice.partition, &progress)?;

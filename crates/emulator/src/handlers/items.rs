@@ -32,7 +32,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     let definition = container.definition();
     let name = named_item(request, container, &definition)?;
     let partition = &container.partition_of(&name.effective_key);
-    account.admit(container, partition, request.now)?;
+    account.admit(request, container, partition)?;
     // The only condition that a read has.
     let if_none_match = request.typed().if_none_match()?;
     let conditions = WriteCondition { if_none_match, ..WriteCondition::default() };
@@ -237,7 +237,7 @@ fn write(
 ) -> Result<Reply> {
     // A split may come between this and `transact`, which looks the partition up again under its lock.
     let partition = container.partition_of(&name.effective_key);
-    account.admit(container, &partition, request.now)?;
+    account.admit(request, container, &partition)?;
     let definition = container.definition();
     let context = account.write_context(request, &partition)?;
     let Decided { decision, partition, progress } =

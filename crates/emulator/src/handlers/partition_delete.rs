@@ -24,7 +24,7 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
             "The partition key must be complete: its prefix does not name one logical partition.",
         ));
     };
-    account.admit(container, &slice.partition, request.now)?;
+    account.admit(request, container, &slice.partition)?;
     let context = account.write_context(request, &slice.partition)?;
     let effective_key = effective_key_of(&definition, &key)?;
     let Decided { decision, partition, progress } =

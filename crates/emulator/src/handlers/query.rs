@@ -88,7 +88,7 @@ fn serve(
     let mut from = resume.for_partition(&slices[begin].partition);
     let (mut next, mut last) = (None, (first, None));
     for (index, slice) in slices.iter().enumerate().skip(begin) {
-        account.admit(container, &slice.partition, request.now)?;
+        account.admit(request, container, &slice.partition)?;
         // What the client's session advances to: items are read after this, so none of them is older.
         let progress = ReplicaProgress::of(&request.view(&slice.partition));
         account.check_session(request, &slice.partition, &progress)?;

@@ -110,6 +110,15 @@ where
     tokio::select! {
         _ = connection.as_mut() => return, // Served to its end, or failed: over either way.
         () = activity.until_idle(limits) => {}
+        () = exchange.until_closing() => {
+            // Requests under way are still answered; one that never ends is bounded as on any connection.
+            connection.as_mut().graceful_shutdown();
+            tokio::select! {
+                _ = connection.as_mut() => return,
+                () = activity.until_idle(limits) => {}
+                () = reset.stopped() => return,
+            }
+        }
         () = reset.stopped() => {
             if reset.is_reset() {
                 return;

@@ -15,6 +15,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, Version};
 use hyper::body::{Body, Incoming};
 use serde_json::json;
 use sidereal_protocol::headers::names;
+use tokio::sync::Notify;
 
 use super::body::{self, BodyError};
 use super::compression;
@@ -22,7 +23,7 @@ use super::connection::Connections;
 use super::limits::Limits;
 use super::reset::{ConnectionReset, ResetHandle};
 use super::response_body::ResponseBody;
-use crate::outcome::{ClientOrigin, ConnectionOutcome};
+use crate::outcome::{ClientOrigin, ConnectionOutcome, LastOfConnection};
 
 /// Turns a whole request, with an absolute URI, into what its client sees of it.
 pub(crate) trait Handler: Send + Sync + 'static {
@@ -38,6 +39,8 @@ pub(super) struct Exchange<H> {
     local: Authority,
     origin: ClientOrigin,
     reset: ResetHandle,
+    /// A response is the last one of the connection.
+    closing: Notify,
 }
 
 /// What is known of a connection's two ends.
@@ -55,7 +58,12 @@ impl<H: Handler> Exchange<H> {
     ) -> Self {
         let local = Authority::try_from(local.to_string())
             .unwrap_or_else(|_| Authority::from_static("localhost"));
-        Self { connections, scheme, local, origin, reset }
+        Self { connections, scheme, local, origin, reset, closing: Notify::new() }
+    }
+
+    /// Waits for a response that is the last one of the connection.
+    pub(super) async fn until_closing(&self) {
+        self.closing.notified().await;
     }
 
     pub(super) fn limits(&self) -> &Limits {
@@ -96,6 +104,9 @@ impl<H: Handler> Exchange<H> {
         };
         match outcome {
             ConnectionOutcome::Response(response) => {
+                if response.extensions().get::<LastOfConnection>().is_some() {
+                    self.closing.notify_one();
+                }
                 Ok(finish(response, is_head).map(ResponseBody::whole))
             }
             ConnectionOutcome::ResetMidBody(response) => {

@@ -6,7 +6,7 @@
 
 use std::collections::HashSet;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use sidereal_protocol::{
@@ -34,7 +34,14 @@ pub(crate) struct Partition {
     pub(crate) budget: Budget,
     /// When the last write that was queued is durable; always reached in an account that is kept in memory.
     durability: AtomicU64,
+    /// Requests that an account with grease may still refuse since the range is new.
+    settling: AtomicU32,
+    /// The latest write whose session an account with grease has refused.
+    refused_session: AtomicU64,
 }
+
+/// Requests that a range may refuse after the split or merge that made it.
+const MAX_SETTLING_REFUSALS: u32 = 3;
 
 /// A partition that a split or merge replaced, and what is still to be stored of its log.
 #[derive(Debug)]
@@ -124,7 +131,23 @@ impl Partition {
             state: RwLock::new(state),
             budget: Budget::default(),
             durability: AtomicU64::default(),
+            // The ranges that a container begins with were not split from others.
+            settling: AtomicU32::new(if generation > 1 { MAX_SETTLING_REFUSALS } else { 0 }),
+            refused_session: AtomicU64::default(),
         }
+    }
+
+    /// Whether one more request may be refused since the range is new; counts it.
+    pub(crate) fn claim_settling_refusal(&self) -> bool {
+        // Relaxed, here and below: the counter guards no other memory.
+        let less = |left: u32| left.checked_sub(1);
+        self.settling.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+    }
+
+    /// Whether a read of a session that ends with this write may be refused: once for each write, so that the read
+    /// succeeds when it is repeated.
+    pub(crate) fn claim_session_refusal(&self, lsn: u64) -> bool {
+        self.refused_session.fetch_max(lsn, Ordering::Relaxed) < lsn
     }
 
     /// Retires the partition in favour of two halves, which continue its log sequence numbers: what a region

@@ -6,7 +6,7 @@ use http::Method;
 use serde_json::{Value, json};
 use sidereal_emulator::{Emulator, Grease, Latitude};
 
-use crate::common::{Answer, CROSS, Client, DOCS, KEY};
+use crate::common::{Answer, CROSS, Client, DOCS, Fixture, KEY};
 
 const ITEMS: usize = 40;
 /// Times that something is read: by chance, one of them may come in a single page.
@@ -20,7 +20,9 @@ async fn greased(grease: Grease) -> Client {
     client.create_container(definition).await;
     for n in 0..ITEMS {
         let item = json!({ "id": n.to_string(), "pk": "a", "n": n, "tags": ["x", "y", "z"] });
-        assert_eq!(client.create(item).await.status, 201);
+        // A conflicting write was under way: it was not applied.
+        while client.create(item.clone()).await.status == 449 {}
+        assert_eq!(client.read(&n.to_string(), "a").await.status, 200);
     }
     client
 }
@@ -58,9 +60,12 @@ async fn pages_end_anywhere_and_hold_every_item_once() {
     let sorted = Some("SELECT * FROM c ORDER BY c.n");
     let filtered = Some("SELECT c.n FROM c WHERE c.n >= 0");
     for (query, headers) in [(None, vec![]), (sorted, vec![key]), (filtered, vec![CROSS])] {
-        let pages = pages(&client, query, &headers).await;
-        assert_eq!(numbers(&pages), (0..ITEMS as u64).collect::<Vec<_>>(), "{query:?}");
-        let sizes: BTreeSet<usize> = pages.iter().map(|page| page.rows().len()).collect();
+        let mut sizes = BTreeSet::new();
+        for _ in 0..RUNS {
+            let pages = pages(&client, query, &headers).await;
+            assert_eq!(numbers(&pages), (0..ITEMS as u64).collect::<Vec<_>>(), "{query:?}");
+            sizes.extend(pages.iter().map(|page| page.rows().len()));
+        }
         assert!(sizes.contains(&0) && sizes.len() > 2, "{query:?}: pages of {sizes:?}");
     }
 }
@@ -154,4 +159,114 @@ fn the_guide_describes_every_latitude() {
         let row = format!("| `{latitude}` | {} | {certainty} |", latitude.contract());
         assert!(guide.contains(&row), "docs/guide-emulator.md lacks this row:\n{row}");
     }
+}
+
+/// An account without a socket that uses one latitude, with an item of one partition key.
+fn of_latitude(latitude: Latitude, regions: &[&str]) -> Fixture {
+    let fixture = Fixture::new(|options| {
+        options.regions = regions.iter().map(|region| (*region).into()).collect();
+        options.grease = Some(Grease::new(1).only([latitude]));
+    });
+    fixture.create_container(json!({}));
+    for _ in 0..RUNS {
+        if create(&fixture).status == 201 {
+            return fixture;
+        }
+    }
+    panic!("the item was not created in {RUNS} tries");
+}
+
+fn create(fixture: &Fixture) -> Answer {
+    let item = json!({ "id": "1", "pk": "a" });
+    fixture.send(Method::POST, DOCS, &[(KEY, "[\"a\"]")], item)
+}
+
+fn upsert(fixture: &Fixture) -> Answer {
+    let headers = [(KEY, "[\"a\"]"), ("x-ms-documentdb-is-upsert", "true")];
+    fixture.send(Method::POST, DOCS, &headers, json!({ "id": "1", "pk": "a" }))
+}
+
+fn read(fixture: &Fixture, session: Option<&str>) -> Answer {
+    let mut headers = vec![(KEY, "[\"a\"]")];
+    headers.extend(session.map(|token| ("x-ms-session-token", token)));
+    fixture.send(Method::GET, &format!("{DOCS}/1"), &headers, Value::Null)
+}
+
+#[test]
+fn a_range_after_a_split_refuses_three_requests_at_most() {
+    let fixture = of_latitude(Latitude::PassingSplits, &["West US"]);
+    assert!((0..RUNS).all(|_| read(&fixture, None).status == 200), "no range is new");
+    fixture.account.split_range("db", "c", "0", std::time::Duration::ZERO).unwrap();
+    let answers: Vec<_> = (0..4 * RUNS).map(|_| read(&fixture, None)).collect();
+    let refused = answers.iter().filter(|it| (it.status, it.sub_status()) == (410, 1007)).count();
+    assert_eq!(refused, 3);
+    assert_eq!(answers.iter().filter(|it| it.status == 200).count(), answers.len() - refused);
+}
+
+#[test]
+fn a_replica_may_be_behind_the_latest_write_of_a_session_once() {
+    let fixture = of_latitude(Latitude::StaleReplicas, &["West US"]);
+    let mut refused = 0;
+    for _ in 0..8 * RUNS {
+        let written = upsert(&fixture);
+        let token = written.header("x-ms-session-token").unwrap();
+        let first = read(&fixture, Some(token));
+        refused += usize::from((first.status, first.sub_status()) == (404, 1002));
+        if first.status != 200 {
+            assert_eq!(read(&fixture, Some(token)).status, 200, "the replica has caught up");
+        }
+        assert_eq!(read(&fixture, None).status, 200, "a read without a session");
+    }
+    assert!((1..8 * RUNS / 2).contains(&refused), "{refused}");
+}
+
+#[test]
+fn a_write_that_conflicts_is_not_applied() {
+    let fixture = of_latitude(Latitude::ConflictingWrites, &["West US"]);
+    let etag = |answer: &Answer| answer.header("etag").map(str::to_owned);
+    let mut refused = 0;
+    for _ in 0..20 * RUNS {
+        let before = etag(&read(&fixture, None));
+        let written = upsert(&fixture);
+        match written.status {
+            449 => assert_eq!(etag(&read(&fixture, None)), before),
+            status => assert_eq!(status, 200),
+        }
+        refused += usize::from(written.status == 449);
+    }
+    assert!((1..20 * RUNS / 2).contains(&refused), "{refused}");
+}
+
+#[test]
+fn etags_of_partition_ranges_belong_to_their_region() {
+    let fixture = of_latitude(Latitude::RegionalEtags, &["West US", "East US"]);
+    let ranges = |region: &str, etag: &str| {
+        let mut headers = vec![("a-im", "Incremental Feed")];
+        headers.extend(Some(("if-none-match", etag)).filter(|(_, etag)| !etag.is_empty()));
+        let path = "/dbs/db/colls/c/pkranges";
+        fixture.send_in(region, Method::GET, path, &headers, Value::Null).unwrap()
+    };
+    let of = |region: &str| ranges(region, "").header("etag").unwrap().to_owned();
+    let (west, east) = (of("West US"), of("East US"));
+    fixture.account.split_range("db", "c", "0", std::time::Duration::ZERO).unwrap();
+    let number = |answer: Answer| answer.json()["PartitionKeyRanges"].as_array().unwrap().len();
+    assert_eq!(number(ranges("West US", &west)), 2, "a cursor of its own");
+    assert_eq!(ranges("East US", &west).status, 304, "it is behind, and does not see the split");
+    assert_eq!(number(ranges("West US", &east)), 2);
+    assert_eq!(number(ranges("East US", &east)), 2);
+}
+
+#[test]
+fn errors_and_ranges_have_values_that_no_client_knows() {
+    let fixture = of_latitude(Latitude::UnknownSubStatuses, &["West US"]);
+    let conflicts: BTreeSet<u32> = (0..4 * RUNS).map(|_| create(&fixture).sub_status()).collect();
+    assert_eq!(conflicts, BTreeSet::from([0, 29999]));
+    let fixture = of_latitude(Latitude::UnknownValues, &["West US"]);
+    let status = |_| {
+        let path = "/dbs/db/colls/c/pkranges";
+        let answer = fixture.send(Method::GET, path, &[], Value::Null);
+        answer.json()["PartitionKeyRanges"][0]["status"].as_str().unwrap().to_owned()
+    };
+    let found: BTreeSet<String> = (0..4 * RUNS).map(status).collect();
+    assert_eq!(found, BTreeSet::from(["greased".to_owned(), "online".to_owned()]));
 }

@@ -11,7 +11,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
-use sidereal_emulator::{Emulator, FaultEffect, FaultRule, StartError};
+use sidereal_emulator::{Emulator, FaultEffect, FaultRule, Grease, Latitude, StartError};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -207,4 +207,38 @@ async fn a_connection_that_a_fault_resets_ends_as_abruptly_over_tls() {
     stream.write_all(b"GET /probe HTTP/1.1\r\nhost: sidereal\r\n\r\n").await.unwrap();
     let read = tokio::time::timeout(TIMEOUT, stream.read(&mut [0; 16])).await.unwrap();
     assert_eq!(read.unwrap_err().kind(), std::io::ErrorKind::ConnectionReset);
+}
+
+/// More requests than a connection of an account that closes them has.
+const MORE_THAN_A_CONNECTION_HAS: usize = 1_000;
+
+#[tokio::test]
+async fn an_account_with_grease_closes_connections_after_any_response() {
+    let grease = Grease::new(1).only([Latitude::ClosedConnections]);
+    let emulator = Emulator::builder().grease(grease).start().await.unwrap();
+    let (mut sender, connection) =
+        http1::handshake(TokioIo::new(connect(&emulator).await)).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut answered = 0;
+    while answered < MORE_THAN_A_CONNECTION_HAS && sender.ready().await.is_ok() {
+        let Ok(response) = sender.send_request(probe("http", &emulator)).await else { break };
+        assert_eq!(response.into_body().collect().await.unwrap().to_bytes().len(), 0);
+        answered += 1;
+    }
+    assert!((1..MORE_THAN_A_CONNECTION_HAS).contains(&answered), "{answered}");
+    connection.await.unwrap().unwrap();
+
+    let stream = TokioIo::new(connect(&emulator).await);
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), stream).await.unwrap();
+    let connection = tokio::spawn(connection);
+    let mut answered = 0;
+    while answered < MORE_THAN_A_CONNECTION_HAS && sender.ready().await.is_ok() {
+        let mut request = probe("http", &emulator);
+        request.headers_mut().remove("host");
+        let Ok(response) = sender.send_request(request).await else { break };
+        assert_eq!(response.status(), StatusCode::OK);
+        answered += 1;
+    }
+    assert!((1..MORE_THAN_A_CONNECTION_HAS).contains(&answered), "{answered}");
+    connection.await.unwrap().unwrap();
 }
