@@ -2,11 +2,12 @@
 
 use http::HeaderValue;
 use http::header::IF_NONE_MATCH;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use sidereal_protocol::headers::names;
 use sidereal_protocol::{
-    ContainerProperties, Feed, OperationType, PartitionKeyRange, PartitionKeyRangeId, RequestPath,
-    ResourceLink, ResourceType, RoutingMapError,
+    Feed, OperationType, PartitionKeyDefinition, PartitionKeyRange, PartitionKeyRangeId,
+    RequestPath, ResourceLink, ResourceType, RoutingMapError,
 };
 
 use super::container_metadata::RangesCursor;
@@ -32,6 +33,16 @@ struct Listed {
     cursor: Option<RangesCursor>,
 }
 
+/// The properties of a container that routing depends on. Its policies are not read: one with a value that is not known
+/// here, set by a newer SDK, would make every operation on the container fail.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ContainerIdentity {
+    #[serde(rename = "_rid")]
+    rid: Option<String>,
+    partition_key: PartitionKeyDefinition,
+}
+
 /// Reads a container of which nothing is known.
 pub(super) async fn read_container(
     reader: &dyn MetadataReader,
@@ -39,11 +50,11 @@ pub(super) async fn read_container(
 ) -> Result<ContainerMetadata, Error> {
     let link = parsed_link(link)?;
     let read = CosmosOperation::new(OperationType::Read, RequestPath::of(link.clone()));
-    let properties: ContainerProperties = decoded(&reader.execute(&read, true).await?)?;
-    let rid = properties.system.rid.clone().ok_or_else(|| unusable("the container has no _rid"))?;
+    let ContainerIdentity { rid, partition_key } = decoded(&reader.execute(&read, true).await?)?;
+    let rid = rid.ok_or_else(|| unusable("the container has no _rid"))?;
     let listed = list_all(reader, &link).await?;
-    let definition = properties.partition_key;
-    ContainerMetadata::new(rid.into(), definition, listed.ranges, listed.cursor).map_err(not_tiled)
+    let metadata = ContainerMetadata::new(rid.into(), partition_key, listed.ranges, listed.cursor);
+    metadata.map_err(not_tiled)
 }
 
 /// Reads what has changed in the ranges of a container.

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 
 use super::system::SystemProperties;
 use crate::partition_key::{EffectivePartitionKey, PartitionKeyRangeId};
-use crate::wire::{null_as_default, wire_enum};
+use crate::wire::{null_as_default, readable_or_default, wire_enum};
 
 /// One partition range of a container.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,8 +17,8 @@ pub struct PartitionKeyRange {
     pub min_inclusive: EffectivePartitionKey,
     /// The exclusive upper bound of its effective partition keys.
     pub max_exclusive: EffectivePartitionKey,
-    /// Whether it serves requests.
-    #[serde(default)]
+    /// Whether it serves requests. A state that is not known here is read as online: the service routes to it.
+    #[serde(default, deserialize_with = "readable_or_default")]
     pub status: PartitionKeyRangeStatus,
     /// Its share of the container's throughput.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -95,6 +95,14 @@ mod tests {
         });
         let range: PartitionKeyRange = serde_json::from_value(json.clone()).unwrap();
         assert_eq!(serde_json::to_value(range).unwrap(), json);
+    }
+
+    /// One new state made the ranges of a container unreadable, and with them every operation on it failed.
+    #[test]
+    fn a_range_in_an_unknown_state_is_read() {
+        let text = r#"{"id":"0","minInclusive":"","maxExclusive":"FF","status":"resting"}"#;
+        let range: PartitionKeyRange = serde_json::from_str(text).unwrap();
+        assert_eq!(range.status, PartitionKeyRangeStatus::Online);
     }
 
     #[test]

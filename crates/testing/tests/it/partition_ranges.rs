@@ -343,3 +343,27 @@ async fn ranges_are_listed_from_the_start_if_no_change_explains_that_one_is_gone
     // What had changed, all ranges, and that nothing follows them.
     assert!(range_reads(&stack) - reads <= 3, "{} reads", range_reads(&stack) - reads);
 }
+
+/// A policy with a value that this version does not know made every operation on the container fail.
+#[tokio::test(start_paused = true)]
+async fn a_container_with_a_policy_of_a_later_version_is_used() {
+    let stack = Stack::preferring("UK South").await;
+    let path = RequestPath::of(orders());
+    let container = CosmosOperation::new(OperationType::Read, path);
+    let found = stack.execute(&container).await.unwrap();
+    let properties = std::str::from_utf8(found.body()).unwrap();
+    let later = properties.replace("\"consistent\"", "\"adaptive\"");
+    assert_ne!(later, properties, "{properties}");
+    let rule = FaultRule {
+        condition: FaultCondition {
+            resource: Some(ResourceType::DocumentCollection),
+            ..FaultCondition::default()
+        },
+        ..FaultRule::new(FaultEffect::WrongBody { body: Some(later) })
+    };
+    stack.account.account().add_fault(rule).unwrap();
+    let driver = stack.account.driver();
+    driver.execute_operation(&upsert("1"), &OperationOptions::default()).await.unwrap();
+    let ranges = driver.container(&orders()).await.unwrap();
+    assert_eq!(ranges.ranges().ranges().len(), 1);
+}
