@@ -28,7 +28,7 @@ macro_rules! latitudes {
             /// Every latitude.
             pub const ALL: &'static [Self] = &[$( Self::$variant, )+];
 
-            /// The name, as `--grease-latitudes` takes it.
+            /// The name, as `--grease-only` takes it.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $( Self::$variant => $name, )+ }

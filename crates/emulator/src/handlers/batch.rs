@@ -33,8 +33,14 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     }
     let operations = parse_batch(&request.json_body()?)?;
     let definition = container.definition();
-    let batch =
-        Batch { account, request, container, definition: &definition, operations: &operations };
+    let batch = Batch {
+        account,
+        request,
+        container,
+        definition: &definition,
+        operations: &operations,
+        prefers_minimal: request.typed().prefers_minimal()?,
+    };
     if request.typed().is_batch_atomic()? { batch.transactional() } else { batch.bulk() }
 }
 
@@ -44,6 +50,8 @@ struct Batch<'a> {
     container: &'a Container,
     definition: &'a Definition,
     operations: &'a [BatchOperation],
+    /// `Prefer: return=minimal` of the request.
+    prefers_minimal: bool,
 }
 
 /// The outcome of one operation.
@@ -151,7 +159,7 @@ impl Batch<'_> {
         let written = self.decide_freely(transaction, operation, key)?;
         let answered = match written.outcome {
             Outcome::Deleted => 0,
-            Outcome::Created | Outcome::Replaced if operation.minimal_return_preference => 0,
+            Outcome::Created | Outcome::Replaced if self.is_minimal(operation) => 0,
             Outcome::Created | Outcome::Replaced | Outcome::Read => written.item.size(),
         };
         *room = room.checked_sub(answered).ok_or_else(ServiceError::batch_response_too_large)?;
@@ -223,12 +231,16 @@ impl Batch<'_> {
             .collect()
     }
 
-    /// Leaves out the items of writes that prefer it; reads keep theirs. `Prefer: return=minimal` on the request says
-    /// nothing: no SDK sends it with a batch.
+    /// Whether the item of a write is left out: .NET says so of an operation, JavaScript of the request.
+    fn is_minimal(&self, operation: &BatchOperation) -> bool {
+        self.prefers_minimal || operation.minimal_return_preference
+    }
+
+    /// Leaves out the items of writes that prefer it; reads keep theirs.
     fn drop_written_bodies(&self, results: &mut [BatchResult]) {
         for (operation, result) in self.operations.iter().zip(results) {
             let is_read = operation.operation_type == BatchOperationType::Read;
-            if operation.minimal_return_preference && !is_read {
+            if self.is_minimal(operation) && !is_read {
                 result.resource_body = None;
             }
         }

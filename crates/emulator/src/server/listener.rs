@@ -3,12 +3,14 @@
 //! The accept loop owns every connection's task (structured concurrency). Dropping the [`Server`] aborts the
 //! loop and with it the connections; [`Server::shutdown`] first lets the requests in flight finish.
 
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Poll;
 
 use rustls::ServerConfig;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
@@ -47,10 +49,35 @@ pub(crate) struct ServerSetup<H> {
     pub(crate) stop: CancellationToken,
 }
 
+/// The socket of a running server. The [`Server`] closes it, and not the accept loop: a port can be bound again
+/// as soon as its server was dropped, while the aborted loop goes some time later.
+#[derive(Debug, Clone)]
+struct ServerSocket(Arc<Mutex<Option<TcpListener>>>);
+
+impl ServerSocket {
+    /// Waits for the next connection; for ever once the socket is closed.
+    async fn accept(&self) -> io::Result<TcpStream> {
+        poll_fn(|context| match &*self.lock() {
+            Some(listener) => listener.poll_accept(context).map_ok(|(stream, _)| stream),
+            None => Poll::Pending,
+        })
+        .await
+    }
+
+    fn close(&self) {
+        self.lock().take();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<TcpListener>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// A running server, on the current runtime.
 #[derive(Debug)]
 pub(crate) struct Server {
     address: SocketAddr,
+    socket: ServerSocket,
     stop: CancellationToken,
     accepting: JoinHandle<()>,
 }
@@ -62,8 +89,9 @@ impl Server {
         let address = listener.local_addr()?;
         let ServerSetup { tls, handler, limits, stop } = setup;
         let connections = Connections { tls: TlsAcceptor::from(tls), handler, limits };
-        let accepting = tokio::spawn(accept(listener, Arc::new(connections), stop.clone()));
-        Ok(Self { address, stop, accepting })
+        let socket = ServerSocket(Arc::new(Mutex::new(Some(listener))));
+        let accepting = tokio::spawn(accept(socket.clone(), Arc::new(connections), stop.clone()));
+        Ok(Self { address, socket, stop, accepting })
     }
 
     /// The address that the server listens on.
@@ -81,12 +109,13 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
+        self.socket.close();
         self.accepting.abort();
     }
 }
 
 async fn accept<H: Handler>(
-    listener: TcpListener,
+    socket: ServerSocket,
     connections: Arc<Connections<H>>,
     stop: CancellationToken,
 ) {
@@ -97,15 +126,15 @@ async fn accept<H: Handler>(
         tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = open.join_next() => {}
-            accepted = listener.accept(), if has_room => match accepted {
-                Ok((stream, _)) => {
+            accepted = socket.accept(), if has_room => match accepted {
+                Ok(stream) => {
                     open.spawn(connection::serve(stream, Arc::clone(&connections), stop.clone()));
                 }
                 Err(_) => tokio::time::sleep(ACCEPT_PAUSE).await,
             },
         }
     }
-    drop(listener); // Refuses new connections while the open ones are drained.
+    socket.close(); // Refuses new connections while the open ones are drained.
     let drained = async { while open.join_next().await.is_some() {} };
     // What is still open after that is aborted when the set is dropped.
     let _ = tokio::time::timeout(connections.limits.shutdown, drained).await;

@@ -48,6 +48,30 @@ async fn a_batch_does_every_kind_of_operation_together() {
     assert_eq!(client.read("gone", "a").await.status, 404);
 }
 
+/// .NET says it of each operation, JavaScript of the request.
+#[tokio::test]
+async fn a_batch_leaves_out_the_items_of_writes_that_prefer_it() {
+    let client = Client::with_container(1).await;
+    client.create(item("there")).await;
+    let operations = |minimal: Value| {
+        json!([
+            { "operationType": "Upsert", "resourceBody": item("new"), "minimalReturnPreference": minimal },
+            { "operationType": "Upsert", "resourceBody": item("other") },
+            { "operationType": "Read", "id": "there" },
+        ])
+    };
+    let has_body = |answer: &Answer| {
+        let results = answer.json();
+        let results = results.as_array().unwrap().iter();
+        results.map(|result| result["resourceBody"].is_object()).collect::<Vec<_>>()
+    };
+    let by_operation = batch(&client, operations(json!(true))).await;
+    assert_eq!(has_body(&by_operation), [false, true, true]);
+    let headers = [A, BATCH, ATOMIC, ("prefer", "return=minimal")];
+    let by_request = client.send(Method::POST, DOCS, &headers, operations(json!(false))).await;
+    assert_eq!(has_body(&by_request), [false, false, true]);
+}
+
 #[tokio::test]
 async fn a_batch_with_a_failing_operation_changes_nothing() {
     let client = Client::with_container(1).await;
