@@ -50,7 +50,7 @@ pub struct AvailabilityOptions {
     pub max_write_region_wait: Option<Duration>,
 
     /// The most retries of a read whose session has not arrived.
-    #[option(env = "AZURE_COSMOS_MAX_SESSION_RETRY_COUNT", default = 2)]
+    #[option(env = "AZURE_COSMOS_MAX_SESSION_RETRY_COUNT", default = 3)]
     pub max_session_retry_count: Option<u32>,
 
     /// The most retries over another connection, at the same endpoint, of a request whose connection failed.

@@ -51,6 +51,10 @@ pub(crate) struct OperationRetryState {
     pub(crate) missed_session: bool,
     /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
     pub(crate) session_waits: u32,
+    /// Whether the attempt asks the region that has its session by definition.
+    pub(crate) asks_home: bool,
+    /// Whether that region was asked for another replica.
+    pub(crate) asked_other_replica: bool,
     /// Whether the attempt asked its region to answer only as the hub of the partition.
     pub(crate) asks_hub: bool,
     /// Whether some region does not accept writes.
@@ -75,6 +79,8 @@ impl OperationRetryState {
             takes_session_anew: true,
             missed_session: false,
             session_waits: 0,
+            asks_home: false,
+            asked_other_replica: false,
             asks_hub: false,
             was_write_refused: false,
             retries: 0,
@@ -132,8 +138,12 @@ impl OperationRetryState {
             self.failed_endpoints.clear();
             return;
         }
-        // What the endpoint is not to blame for can be tried there again.
-        let is_to_blame = matches!(verdict.charged, Some(Budget::Failover | Budget::Session));
+        // What the endpoint is not to blame for can be tried there again, and so can what asks for another replica.
+        let is_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
+        let is_to_blame = match verdict.charged {
+            Some(Budget::Session) => is_elsewhere,
+            charged => charged == Some(Budget::Failover),
+        };
         let other = raced.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);
         // The one that counts last: with nowhere else to go, it is the one that is tried again.
         let failed = other.into_iter().chain([&*raced.endpoint]).filter(|_| is_to_blame);

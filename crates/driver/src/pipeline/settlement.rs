@@ -31,6 +31,9 @@ const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
 /// How often a read asks a region again that is likely to have its session in a moment.
 const SESSION_PAUSES: u32 = 2;
 
+/// How long a read waits before it asks another replica of the region that has its session.
+const REPLICA_PAUSE: Duration = Duration::from_millis(10);
+
 /// How often a read waits for its session while the region that has it does not serve, and for how long: some six seconds
 /// together.
 const MAX_SESSION_WAITS: u32 = 10;
@@ -39,6 +42,9 @@ const SESSION_BACKOFF: Backoff =
 
 /// Why it waits.
 const ON_ITS_WAY: &str = "the session has not arrived in any region that serves";
+
+/// Why it asks the region that has it once more.
+const REPLICA_IS_BEHIND: &str = "a replica of the region that has the session is behind";
 
 /// Why nothing is tried again at a range that is gone.
 const RANGE_IS_GONE: &str =
@@ -269,12 +275,44 @@ impl Run<'_> {
             self.core.account.request_refresh();
         }
         let verdict = self.informed_verdict(&evaluation, raced, is_probe, state).await;
+        if let Some(pause) = self.replica_pause(raced, &verdict, state) {
+            state.asked_other_replica = true;
+            return pause;
+        }
         if let Some(wait) = self.session_wait(raced, sent, &verdict, state) {
             return wait;
         }
         let verdict = self.refused_everywhere(&verdict, raced, state).unwrap_or(verdict);
         self.hold_writes(raced, &evaluation.effects, verdict.decision, state);
         verdict
+    }
+
+    /// A pause before a read asks the region again that has its session by definition and has refused it: the replica that
+    /// was asked is behind, and so are the other regions. Once; where the service moves partitions, no region is that
+    /// certain to have it.
+    fn replica_pause(
+        &self,
+        raced: &Raced<'_>,
+        verdict: &Verdict,
+        state: &OperationRetryState,
+    ) -> Option<Verdict> {
+        let is_missing = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
+            if status == CosmosStatus::READ_SESSION_NOT_AVAILABLE);
+        let is_retried =
+            verdict.charged == Some(Budget::Session) && verdict.decision.target().is_some();
+        let may_ask = state.asks_home
+            && !raced.is_hedge
+            && !state.asked_other_replica
+            && !self.service_moves_partitions();
+        let has_time = self.deadline.is_none_or(|deadline| Clock::now() + REPLICA_PAUSE < deadline);
+        (is_missing && is_retried && may_ask && has_time).then_some(Verdict {
+            decision: Decision::RetryHere {
+                after: REPLICA_PAUSE,
+                manner: Manner::Unchanged,
+                reason: REPLICA_IS_BEHIND,
+            },
+            charged: Some(Budget::Session),
+        })
     }
 
     /// How long a read waits whose session has not arrived in any region that serves, while the one that has it does not

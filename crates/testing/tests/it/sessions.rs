@@ -384,3 +384,22 @@ async fn a_session_is_waited_for_while_the_region_that_has_it_is_down() {
     let elapsed = missing.diagnostics().unwrap().elapsed();
     assert!(elapsed < Duration::from_secs(8), "{elapsed:?}");
 }
+
+/// Of a region's replicas one may be behind the others: the region that has the session is asked again, before regions that
+/// cannot have it.
+#[tokio::test(start_paused = true)]
+async fn a_write_region_whose_replica_is_behind_is_asked_for_another_one() {
+    for (preferred, expected) in [
+        ("West US", vec!["West US", "West US"]),
+        ("East US", vec!["East US", "West US", "West US"]),
+    ] {
+        let stack = Stack::preferring(preferred).await;
+        delay_replication(&stack);
+        stack.execute(&upsert("2")).await.unwrap();
+        let behind = FaultEffect::Answer { status: 404, sub_status: 1002, retry_after: None };
+        stack.inject("West US", Operation::Read, behind, Some(1));
+        let found = stack.execute(&read("2")).await;
+        assert_eq!(regions(&found), expected);
+        found.unwrap();
+    }
+}
