@@ -19,7 +19,7 @@ use crate::failure::{Cause, Failure};
 use crate::meter;
 use crate::region::RequestTerms;
 use crate::telemetry::{Retried, Telemetry};
-use crate::write::{Change, Write};
+use crate::write::{Change, Write, asks_for_version};
 
 /// The first pause after a request that did not happen; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
@@ -219,8 +219,7 @@ impl Store {
         partition: &str,
         writes: &[Write],
     ) -> Result<Vec<BatchOperationResult>, Failure> {
-        let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
-        self.execute(batch).await
+        self.execute(writes, || writes.iter().fold(TransactionalBatch::new(partition), add)).await
     }
 
     /// The same, and reads a document of the partition, which must be there. It is none if it cannot be read.
@@ -230,16 +229,31 @@ impl Store {
         writes: &[Write],
         id: &str,
     ) -> Result<(Vec<BatchOperationResult>, Option<T>), Failure> {
-        let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
-        let results = self.execute(batch.read_item(id, None)).await?;
+        let batch = || {
+            let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
+            batch.read_item(id, None)
+        };
+        let results = self.execute(writes, batch).await?;
         let document = results.last().and_then(|read| read.model().ok());
         Ok((results, document))
     }
 
+    /// Sends a batch, and once more if its answer was lost and it cannot be applied twice: mostly it was not applied.
     async fn execute(
         &self,
-        batch: TransactionalBatch,
+        writes: &[Write],
+        batch: impl Fn() -> TransactionalBatch,
     ) -> Result<Vec<BatchOperationResult>, Failure> {
+        match self.send(batch()).await {
+            Err(failure) if failure.cause == Cause::Ambiguous && asks_for_version(writes) => {
+                // Whatever the second one is refused for, the first one may have done.
+                self.send(batch()).await.map_err(|_| failure)
+            }
+            sent => sent,
+        }
+    }
+
+    async fn send(&self, batch: TransactionalBatch) -> Result<Vec<BatchOperationResult>, Failure> {
         let response = self.container.execute_batch(batch, self.terms.load().item()).await;
         self.written.fetch_add(1, Ordering::Relaxed);
         match &response {

@@ -98,6 +98,17 @@ fn json(document: &impl Serialize) -> String {
     serde_json::to_string(document).expect("a document of texts, numbers and lists is JSON")
 }
 
+/// Whether a batch of these changes is applied once at most, however often it is sent: one of them asks for a version,
+/// which is gone afterwards for good. A document that must not be there may be removed again.
+pub(crate) fn asks_for_version(writes: &[Write]) -> bool {
+    writes.iter().any(|write| match &write.change {
+        Change::Create(_) | Change::Upsert(_) => false,
+        Change::Replace { if_match, .. }
+        | Change::Lock { if_match, .. }
+        | Change::Delete { if_match } => if_match.is_some(),
+    })
+}
+
 /// Whether a list of changes fits into one batch.
 pub(crate) fn fits(writes: &[Write]) -> bool {
     writes.len() <= MAX_BATCH_WRITES
@@ -130,6 +141,15 @@ mod tests {
 
     fn of_size(bytes: usize) -> Write {
         Write::create("id", &json!({"id": "id", "text": "x".repeat(bytes)}))
+    }
+
+    #[test]
+    fn a_batch_is_applied_once_if_it_asks_for_a_version() {
+        let document = json!({"id": "id"});
+        let (created, upserted) = (Write::create("id", &document), Write::upsert("id", &document));
+        let deleted = Write::delete("id", None);
+        assert!(!asks_for_version(&[created.clone(), upserted, deleted]));
+        assert!(asks_for_version(&[created, Write::delete("id", Some(Etag::new("1").unwrap()))]));
     }
 
     #[test]

@@ -340,8 +340,11 @@ impl Core {
         match self.store.write_once(&partition, &[replaced(&instance)]).await {
             Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
             Err(failure) if failure.cause == Cause::Ambiguous => {
+                let wanted = instance.locked_until;
                 match self.read_instance(&partition).await? {
-                    Some(there) if there.is_held_by(token) => instance = there,
+                    Some(there) if there.is_held_by(token) && there.locked_until >= wanted => {
+                        instance = there;
+                    }
                     _ => return Err(failure),
                 }
             }

@@ -41,7 +41,8 @@ impl Core {
                 }
                 _ => {
                     self.items.remove(token);
-                    return self.reread_renewed(token, &mut item, failure).await;
+                    let until = renewed.locked_until;
+                    return self.reread_renewed(token, &mut item, until, failure).await;
                 }
             },
         }
@@ -58,6 +59,7 @@ impl Core {
         &self,
         token: &str,
         item: &mut WorkerDocument,
+        until: Option<i64>,
         failure: Failure,
     ) -> Result<(), ProviderError> {
         let instance = item.instance_id.clone();
@@ -72,10 +74,11 @@ impl Core {
             Err(failure) => return Err(tell(failure)),
         };
         match there.filter(|there| there.lock_token.as_deref() == Some(token)) {
-            Some(there) => {
+            Some(there) if there.locked_until >= until => {
                 *item = there;
                 Ok(())
             }
+            Some(_) => Err(tell(failure)),
             None => Err(gone(RENEW, &instance)),
         }
     }

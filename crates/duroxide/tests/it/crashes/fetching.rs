@@ -66,6 +66,28 @@ async fn a_fetch_survives_an_interruption_at_every_request() {
     println!("{} interruptions", interrupt_each(every_point, prepare, check).await);
 }
 
+/// A connection that closes at a bad moment: whether the lock was written is unknown, and mostly it was not. A dispatcher or
+/// worker that does not wait was told that there is nothing to do.
+#[tokio::test(start_paused = true)]
+async fn a_fetch_finds_its_work_although_a_request_or_answer_is_lost() {
+    for lose in [Interruption::LoseRequests(1), Interruption::LoseAnswers(1)] {
+        for at in 1..=4 {
+            let world = World::new();
+            let provider = world.settled().await;
+            begin(&provider, "i", Done::first("i").with_activities("i", 2..3)).await;
+            enqueue(&provider, raised("i", "1")).await;
+            world.network.arm(at, lose);
+            let turn = provider.fetch_orchestration_item(LOCK, Duration::ZERO, None).await;
+            assert!(turn.unwrap().is_some(), "{lose:?} at request {at}");
+            world.network.arm(at, lose);
+            let filter = TagFilter::DefaultOnly;
+            let item = provider.fetch_work_item(LOCK, Duration::ZERO, None, &filter).await;
+            assert!(item.unwrap().is_some(), "{lose:?} at request {at}");
+            world.network.disarm();
+        }
+    }
+}
+
 /// The start of an instance that is not there yet.
 #[tokio::test(start_paused = true)]
 async fn the_fetch_of_a_start_survives_an_interruption_at_every_request() {
