@@ -27,7 +27,7 @@ def main() -> int:
     endpoint, key, partitions = sys.argv[1:4]
     wanted = sys.argv[4] if len(sys.argv) > 4 else ""
     account = Account(endpoint, key, int(partitions))
-    return 1 if run(account, wanted.replace(" ", "_")) else 0
+    return 1 if run(account, wanted) else 0
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ def main() -> int:
     warnings.simplefilter("ignore")  # and warns of each request to a host whose certificate it does not check.
     laboratory = Laboratory(*sys.argv[1:4])
     wanted = sys.argv[4] if len(sys.argv) > 4 else ""
-    return 1 if run(laboratory, wanted.replace(" ", "_")) else 0
+    return 1 if run(laboratory, wanted) else 0
 
 
 if __name__ == "__main__":

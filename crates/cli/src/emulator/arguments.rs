@@ -122,6 +122,10 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "grease")]
     pub(crate) grease_only: Vec<LatitudeChoice>,
 
+    /// None of these latitudes: those that a client is known not to survive.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "grease")]
+    pub(crate) grease_without: Vec<LatitudeChoice>,
+
     /// Directory that keeps the account from one run to the next [default: it lives in memory].
     ///
     /// A write is answered once it is on disk. Regions are those that the account began with.
@@ -146,16 +150,18 @@ pub(crate) struct EmulatorArguments {
 impl EmulatorArguments {
     /// The latitudes that answers use, if any.
     pub(super) fn grease(&self) -> Option<Grease> {
-        let grease = Grease::new(self.grease?);
-        if self.grease_only.is_empty() {
-            return Some(grease);
-        }
-        let chosen = Latitude::ALL.iter().copied();
-        Some(grease.only(chosen.filter(|it| self.grease_only.iter().any(|one| one.names(*it)))))
+        let is_named = |choices: &[LatitudeChoice], latitude| {
+            choices.iter().any(|choice| choice.names(latitude))
+        };
+        let chosen = Latitude::ALL.iter().copied().filter(|latitude| {
+            (self.grease_only.is_empty() || is_named(&self.grease_only, *latitude))
+                && !is_named(&self.grease_without, *latitude)
+        });
+        Some(Grease::new(self.grease?).only(chosen))
     }
 }
 
-/// One of the names of `--grease-only`.
+/// One of the names of `--grease-only` and `--grease-without`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum LatitudeChoice {
     Certain,

@@ -145,11 +145,14 @@ fn an_emulator_that_cannot_say_where_it_is_ends_quietly() {
 #[test]
 fn grease_takes_a_seed_and_names_of_latitudes() {
     let directory = Directory::new();
-    let arguments = ["--grease", "7", "--grease-only", "unknown-headers"];
-    let emulator = Running::start(&directory.0, &arguments);
-    let answers: Vec<String> = (0..20).map(|_| probe(&emulator)).collect();
-    let greased = answers.iter().filter(|it| it.contains("x-ms-cosmos-greased")).count();
-    assert!((1..20).contains(&greased), "{greased} of 20");
+    let greased = |arguments: &[&str]| {
+        let emulator = Running::start(&directory.0, &[&["--grease", "7"], arguments].concat());
+        let answers = (0..20).map(|_| probe(&emulator));
+        answers.filter(|it| it.contains("x-ms-cosmos-greased")).count()
+    };
+    let with = greased(&["--grease-only", "unknown-headers"]);
+    assert!((1..20).contains(&with), "{with} of 20");
+    assert_eq!(greased(&["--grease-only", "certain", "--grease-without", "unknown-headers"]), 0);
     let refused = fails(&directory.0, &["--grease", "7", "--grease-only", "short"]);
     assert!(refused.contains("short-pages"), "{refused}");
 }

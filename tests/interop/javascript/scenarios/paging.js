@@ -70,7 +70,7 @@ scenario("a sorted query across partition keys goes on from its continuation", a
   assert.deepEqual(seen, range(0, 30));
 });
 
-scenario("a page that ends with the last item is followed by an empty one", async (account) => {
+scenario("a page that ends with the last item is the last one", async (account) => {
   const container = await elevenUnderOneKey(account);
   await container.item("10", "a").delete();
   const lengths = [];
@@ -79,7 +79,7 @@ scenario("a page that ends with the last item is followed by an empty one", asyn
     const { resources } = await iterator.fetchNext();
     lengths.push(resources?.length ?? 0);
   }
-  assert.deepEqual(lengths, [5, 5, 0]);
+  assert.deepEqual(lengths, [5, 5]);
 });
 
 scenario("a continuation is JSON and junk is refused", async (account) => {

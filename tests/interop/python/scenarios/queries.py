@@ -18,9 +18,15 @@ def a_query_within_a_partition_key_sees_only_its_items(account: Account):
     container = account.filled()
     assert sorted(item["number"] for item in within(container, "SELECT * FROM c")) == [3, 13, 23]
     assert within(container, "SELECT VALUE c.number FROM c ORDER BY c.number DESC") == [23, 13, 3]
-    assert within(container, "SELECT VALUE COUNT(1) FROM c WHERE c.tens > 0") == [2]
     assert within(container, "SELECT TOP 1 c.id FROM c ORDER BY c.number") == [{"id": "3"}]
     assert within(container, "SELECT VALUE c.id FROM c ORDER BY c.number OFFSET 1 LIMIT 1") == ["13"]
+
+
+@scenario
+def aggregates_within_a_partition_key_are_those_of_all_its_items(account: Account):
+    container = account.filled()
+    assert within(container, "SELECT VALUE COUNT(1) FROM c WHERE c.tens > 0") == [2]
+    assert within(container, "SELECT VALUE MAX(c.number) FROM c") == [23]
     assert within(container, "SELECT DISTINCT VALUE c.pk FROM c") == ["key-3"]
 
 
