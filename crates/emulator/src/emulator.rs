@@ -17,6 +17,7 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{Request, Response, Uri};
+use rustls::pki_types::ServerName;
 use sidereal_protocol::{AccountKey, ConsistencyLevel, RegionName};
 use thiserror::Error;
 use tokio_util::sync::CancellationToken;
@@ -93,7 +94,10 @@ impl Emulator {
     pub fn regions(&self) -> Vec<(RegionName, String)> {
         let host = self.account.options().advertised_host.as_ref();
         let endpoint = |name: &RegionName| match self.listeners.address(name) {
-            Some(address) => format!("https://{}/", authority(host, address)),
+            Some(address) => {
+                let host = host.map(|host| host.for_region(name));
+                format!("https://{}/", authority(host.as_ref(), address))
+            }
             None => self.endpoint.clone(),
         };
         self.account
@@ -202,6 +206,7 @@ impl EmulatorBuilder {
 
     /// The host that the account advertises for its regions and its certificate is made out to: for clients
     /// that reach the emulator in a container, or from another machine. The one that a client used by default.
+    /// A region that is added later is not in the certificate if it has a host of its own.
     #[must_use]
     pub fn advertise(mut self, host: AdvertisedHost) -> Self {
         self.options.advertised_host = Some(host);
@@ -366,10 +371,16 @@ impl EmulatorBuilder {
         })
     }
 
+    /// The names of the account and of the regions that it begins with.
+    fn advertised_names(&self) -> Vec<ServerName<'static>> {
+        let Some(host) = &self.options.advertised_host else { return Vec::new() };
+        let regions = self.options.regions.iter().map(|region| host.for_region(region));
+        std::iter::once(host.clone()).chain(regions).map(|it| it.server_name().clone()).collect()
+    }
+
     fn certificate(&self) -> Result<(Certificate, Option<PathBuf>), StartError> {
         let now = SystemTime::now();
-        let host = self.options.advertised_host.as_ref().map(AdvertisedHost::server_name);
-        let names = CertificateNames::new(self.address.ip(), host);
+        let names = CertificateNames::new(self.address.ip(), self.advertised_names());
         let Some(directory) = &self.certificate_directory else {
             let certificate =
                 Certificate::generate(now, &names).map_err(StartError::certificate)?;

@@ -63,7 +63,9 @@ pub(crate) struct EmulatorArguments {
 
     /// Host under which clients are told to reach the account [default: the one that a client used].
     ///
-    /// For an emulator in a container or on another machine. The TLS certificate is made out to it too.
+    /// For an emulator in a container or on another machine. The TLS certificate is made out to it too. "{region}" stands
+    /// for the name of a region: with "cosmos-{region}.example", West US is cosmos-westus.example and the account is
+    /// cosmos.example.
     #[arg(long, value_name = "HOST")]
     pub(crate) advertise: Option<AdvertisedHost>,
 

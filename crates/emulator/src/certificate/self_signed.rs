@@ -39,14 +39,17 @@ const LOCALHOST: &str = "localhost";
 pub(crate) struct CertificateNames(Vec<ServerName<'static>>);
 
 impl CertificateNames {
-    /// The names of an emulator that listens on an address and advertises a host.
-    pub(crate) fn new(address: IpAddr, advertised: Option<&ServerName<'static>>) -> Self {
+    /// The names of an emulator that listens on an address and advertises hosts.
+    pub(crate) fn new(
+        address: IpAddr,
+        advertised: impl IntoIterator<Item = ServerName<'static>>,
+    ) -> Self {
         let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)];
         let mut names = vec![ServerName::try_from(LOCALHOST).expect("localhost is a name")];
         names.extend(loopback.map(|address| ServerName::IpAddress(address.into())));
         // Every interface is no address that a client could ask for.
         let address = (!address.is_unspecified()).then(|| ServerName::IpAddress(address.into()));
-        for name in address.into_iter().chain(advertised.cloned()) {
+        for name in address.into_iter().chain(advertised) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -197,7 +200,7 @@ mod tests {
     fn a_certificate_is_made_out_to_the_address_and_the_advertised_host() {
         let now = SystemTime::now();
         let host = ServerName::try_from("cosmos.example").unwrap();
-        let names = CertificateNames::new([192, 0, 2, 1].into(), Some(&host));
+        let names = CertificateNames::new([192, 0, 2, 1].into(), [host]);
         let certificate = Certificate::generate(now, &names).unwrap();
         assert!(certificate.is_good(now, &names));
         assert!(certificate.is_good(now, &loopback()));

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use sidereal_protocol::CosmosStatus;
 
+use crate::advertised_host::AdvertisedHost;
 use crate::error::Result;
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
@@ -13,12 +14,10 @@ use crate::topology::Region;
 pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Result<Reply> {
     let options = &account.options;
     let topology = &request.topology;
-    let base = match &options.advertised_host {
-        Some(host) => host.in_url(&request.base_url()),
-        None => request.base_url(),
-    };
+    let used = request.base_url();
     let locations = |regions: Vec<usize>| -> Vec<Value> {
-        regions.into_iter().map(|region| location(&base, &topology.regions[region])).collect()
+        let regions = regions.into_iter().map(|region| &topology.regions[region]);
+        regions.map(|region| location(&used, options.advertised_host.as_ref(), region)).collect()
     };
     let id = request.uri.host().unwrap_or("localhost");
     let policy =
@@ -53,10 +52,11 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
 }
 
 /// A region with the URL that clients are to use for it.
-fn location(base: &str, region: &Region) -> Value {
-    let endpoint = match &region.advertised_url {
-        Some(url) => url.to_string(),
-        None => derived_url(base, region.port),
+fn location(used: &str, host: Option<&AdvertisedHost>, region: &Region) -> Value {
+    let endpoint = match (&region.advertised_url, host) {
+        (Some(url), _) => url.to_string(),
+        (None, Some(host)) => derived_url(&host.for_region(&region.name).in_url(used), region.port),
+        (None, None) => derived_url(used, region.port),
     };
     json!({ "name": region.name.to_string(), "databaseAccountEndpoint": endpoint })
 }

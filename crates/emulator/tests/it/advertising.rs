@@ -47,6 +47,25 @@ async fn regions_are_advertised_on_the_ports_they_were_given() {
     assert_eq!(told, [west, east]);
 }
 
+/// Clients that tell regions by their hosts need a host for each.
+#[tokio::test]
+async fn regions_are_advertised_under_hosts_of_their_own() {
+    let builder = Emulator::builder()
+        .regions(["West US", "East US"])
+        .advertise("{region}.localhost".parse().unwrap());
+    let client = Client::with(builder).await;
+    let hosts: Vec<String> = locations(&client)
+        .await
+        .iter()
+        .map(|endpoint| endpoint.rsplit_once(':').unwrap().0.to_owned())
+        .collect();
+    let wanted = ["westus.localhost", "eastus.localhost"];
+    assert_eq!(hosts, wanted.map(|host| format!("http://{host}")));
+    assert!(client.emulator.endpoint().starts_with("https://localhost:"));
+    let regions = client.emulator.regions();
+    assert!(regions[1].1.starts_with("https://eastus.localhost:"), "{regions:?}");
+}
+
 #[tokio::test]
 async fn ports_that_do_not_fit_the_regions_are_refused_with_what_to_change() {
     let two = || Emulator::builder().regions(["West US", "East US"]);
@@ -67,13 +86,15 @@ async fn ports_that_do_not_fit_the_regions_are_refused_with_what_to_change() {
 }
 
 #[tokio::test]
-async fn a_client_that_trusts_the_certificate_accepts_the_advertised_name() {
+async fn a_client_that_trusts_the_certificate_accepts_the_advertised_names() {
     use std::sync::Arc;
 
     use rustls::pki_types::pem::PemObject;
     use rustls::pki_types::{CertificateDer, ServerName};
 
-    let advertised = Emulator::builder().advertise("cosmos.example".parse().unwrap());
+    let advertised = Emulator::builder()
+        .regions(["West US", "East US"])
+        .advertise("cosmos-{region}.example".parse().unwrap());
     let emulator = advertised.start().await.unwrap();
     let port = port(emulator.endpoint());
     let mut roots = rustls::RootCertStore::empty();
@@ -87,9 +108,12 @@ async fn a_client_that_trusts_the_certificate_accepts_the_advertised_name() {
         .with_root_certificates(roots)
         .with_no_client_auth();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    for (name, accepted) in
-        [("cosmos.example", true), ("localhost", true), ("other.example", false)]
-    {
+    for (name, accepted) in [
+        ("cosmos.example", true),
+        ("cosmos-eastus.example", true),
+        ("localhost", true),
+        ("cosmos-northeurope.example", false),
+    ] {
         let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
         let name = ServerName::try_from(name).unwrap();
         assert_eq!(connector.connect(name.clone(), stream).await.is_ok(), accepted, "{name:?}");
