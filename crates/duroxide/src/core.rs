@@ -8,6 +8,7 @@ use sidereal::prelude::*;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::admin::FinishedDeletions;
 use crate::cache::ReplayCache;
 use crate::call::metered;
 use crate::dispatch::Dispatch;
@@ -41,6 +42,8 @@ pub(crate) struct Core {
     pub(crate) sessions: OwnSessions,
     /// Messages to other instances that could not be delivered yet.
     pub(crate) undelivered: Undelivered,
+    /// Interrupted deletions that this process finishes.
+    pub(crate) finishing: FinishedDeletions,
     /// A fetch looks once, whatever time it is given.
     pub(crate) is_short_poll: bool,
     pub(crate) tasks: TaskTracker,

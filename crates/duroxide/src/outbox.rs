@@ -13,10 +13,11 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use sidereal_protocol::Etag;
 
+use crate::admin::SWEEP_LEASE_MS;
 use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{
-    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery,
+    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery, kinds,
 };
 use crate::failure::{Cause, Failure};
 use crate::fetch::ReadMessage;
@@ -28,9 +29,12 @@ use crate::{PATIENCE_MS, ids};
 /// What the reconciler's requests are measured as.
 pub(crate) const RECONCILER: &str = "reconciler";
 
-/// Intents that wait for longer than an attempt may take.
-const PENDING: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent' AND c.status = 'pending' \
-     AND c.createdAt <= @before";
+/// What a process that is gone has left: intents that wait for longer than an attempt may take, and deletions that were
+/// interrupted.
+const LEFT: &str = "SELECT * FROM c \
+     WHERE (c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before) \
+     OR (c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now))";
 
 /// How many messages are delivered at the same time: a turn may have thousands, and one whose target does not answer is
 /// waited for while others are delivered.
@@ -91,7 +95,7 @@ impl Core {
     }
 
     /// Creates the message in the other instance's partition.
-    async fn deliver(
+    pub(crate) async fn deliver(
         self: &Arc<Self>,
         intent: &IntentDocument,
         text: String,
@@ -193,18 +197,30 @@ impl Core {
         }
     }
 
-    /// Looks for intents that nobody has delivered.
+    /// Looks for intents that nobody has delivered, and for deletions that were interrupted.
     pub(crate) async fn scan(self: &Arc<Self>, age: Duration) {
-        let before = self.store.now().saturating_sub(millis(age));
-        let query = self.store.query(Scope::Everything, PENDING, &[("@before", json!(before))]);
+        let now = self.store.now();
+        let parameters = [
+            ("@before", json!(now.saturating_sub(millis(age)))),
+            ("@abandoned", json!(now.saturating_sub(SWEEP_LEASE_MS))),
+            ("@now", json!(now)),
+        ];
+        let query = self.store.query(Scope::Everything, LEFT, &parameters);
         // Page by page: after a long outage there may be more than fit into memory.
         let mut pages = query.with_page_size(SCAN_PAGE).pages::<Value>();
         while let Some(page) = pages.next().await {
             match page {
                 Ok(page) => {
                     self.store.count_page(&page);
-                    let rows = page.into_items().into_iter();
-                    self.redeliver(rows.filter_map(|row| self.store.readable(row)).collect()).await;
+                    let (instances, intents): (Vec<Value>, Vec<Value>) = page
+                        .into_items()
+                        .into_iter()
+                        .partition(|row| row["type"] == kinds::INSTANCE);
+                    let ids = instances.iter().filter_map(|row| row["instanceId"].as_str());
+                    ids.for_each(|id| self.finish_deletion(id));
+                    let intents = intents.into_iter();
+                    self.redeliver(intents.filter_map(|row| self.store.readable(row)).collect())
+                        .await;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "undelivered messages cannot be looked for");

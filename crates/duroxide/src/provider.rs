@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ack::Outcome;
+use crate::admin::FinishedDeletions;
 use crate::cache::ReplayCache;
 use crate::call::about_instance;
 use crate::config::Account;
@@ -75,6 +76,7 @@ impl CosmosDBProvider {
             replays: ReplayCache::new(config.history_cache_bytes),
             sessions: Default::default(),
             undelivered: Undelivered::default(),
+            finishing: FinishedDeletions::default(),
             is_short_poll: config.short_poll,
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
@@ -490,7 +492,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
         self.traced("list_children", async {
             about_instance(instance_id);
-            self.core.children("list_children", instance_id).await
+            self.core.children("list_children", &[instance_id]).await
         })
         .await
     }
@@ -498,8 +500,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
         self.traced("get_parent_id", async {
             about_instance(instance_id);
-            let there = self.core.expect_instance("get_parent_id", instance_id).await?;
-            Ok(there.parent_instance_id)
+            self.core.parent(instance_id).await
         })
         .await
     }

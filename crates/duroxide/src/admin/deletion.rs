@@ -1,79 +1,83 @@
-//! Deletion: instances are marked first, all of them, and then removed. What is marked is seen by nobody, and
-//! nothing can be committed to it; a deletion that was interrupted goes on where it ended.
+//! Deletion: instances are marked first, all of them, and then removed, those that others have started first. What is
+//! marked is seen by nobody but deletions, and nothing can be committed to it. A deletion that was interrupted goes on where
+//! it ended, whoever asks for it again, or starts an instance of that id, or finds what it has left.
+
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
 use serde_json::json;
 
-use super::deletion_plan::{Found, SweepPlan, Swept, marked, sweep};
+use super::deletion_plan::{marked, parents_first};
+use super::inspection::PRESENT;
+use crate::PATIENCE_MS;
 use crate::core::Core;
 use crate::documents::InstanceDocument;
-use crate::failure::{Cause, Failure};
-use crate::store::Scope;
+use crate::failure::Cause;
 use crate::write::Write;
 
-const ATOMIC: &str = "delete_instances_atomic";
+pub(super) const ATOMIC: &str = "delete_instances_atomic";
 const BULK: &str = "delete_instance_bulk";
 
 /// How many instances are deleted at once if nothing is said.
 const DEFAULT_LIMIT: usize = 1_000;
 
+/// Children of so many instances are asked for at once.
+const PARENTS_AT_ONCE: usize = 200;
+
 /// How often marking an instance is tried against others who change it.
 const MARK_ATTEMPTS: usize = 10;
 
-const ALL: &str = "SELECT c.id, c.type, c.enqueuedAt FROM c WHERE c.type != 'session'";
+/// An instance that is marked.
+struct Marked {
+    instance: InstanceDocument,
+    /// Whether an earlier deletion has marked it, and has perhaps removed some of it.
+    was_marked: bool,
+}
 
 impl Core {
-    /// Deletes instances, all or none.
+    /// Deletes instances, all or none. Where an earlier deletion was interrupted, it is finished, with all that the
+    /// instances have started.
     pub(crate) async fn delete_instances(
-        &self,
+        self: &Arc<Self>,
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        let mut instances = Vec::new();
-        for id in ids {
-            let there = self.read_instance(id).await.map_err(|failure| failure.tell(ATOMIC, id))?;
+        let (mut ids, mut instances) = (ids.to_vec(), Vec::new());
+        let mut next = 0;
+        while let Some(id) = ids.get(next).cloned() {
+            next += 1;
+            let there =
+                self.read_instance(&id).await.map_err(|failure| failure.tell(ATOMIC, &id))?;
             let Some(there) = there.filter(|there| !there.is_provisional) else { continue };
+            if there.is_deleting {
+                let children = self.children(ATOMIC, &[&id]).await?;
+                let others = children.into_iter().filter(|child| !ids.contains(child));
+                ids.extend(others.collect::<Vec<_>>());
+            }
             let checked = marked(&there, force, there.updated_at);
             checked.map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
             instances.push(there);
         }
-        self.check_orphans(ids).await?;
-        let mut all_marked = Vec::new();
-        for instance in instances {
-            let id = instance.instance_id.clone();
-            match self.mark(instance, force).await {
-                Ok(there) => all_marked.extend(there),
-                Err(error) => {
-                    self.unmark(all_marked).await;
-                    return Err(error);
-                }
-            }
-            tracing::debug!(instance = id, "marked for deletion");
-        }
+        self.check_orphans(&ids).await?;
+        let all = self.mark_all(parents_first(instances), force).await?;
         // A child may have been started while its parents were marked.
-        if let Err(error) = self.check_orphans(ids).await {
-            self.unmark(all_marked).await;
+        if let Err(error) = self.check_orphans(&ids).await {
+            self.unmark(all).await;
             return Err(error);
         }
-        let mut result = DeleteInstanceResult::default();
-        for instance in &all_marked {
-            let swept = self.sweep(instance).await;
-            swept
-                .map_err(|failure| failure.tell(ATOMIC, &instance.instance_id))?
-                .add_to(&mut result);
-        }
-        result.instances_deleted = ids.len() as u64;
-        Ok(result)
+        self.remove_marked(all.into_iter().map(|marked| marked.instance).collect()).await
     }
 
     /// Refuses to delete an instance without the instances that it started.
     async fn check_orphans(&self, ids: &[String]) -> Result<(), ProviderError> {
-        for id in ids {
-            let children = self.children(ATOMIC, id).await?;
-            if let Some(child) = children.iter().find(|child| !ids.contains(child)) {
+        let deleted: HashSet<&str> = ids.iter().map(String::as_str).collect();
+        let parents: Vec<&str> = ids.iter().map(String::as_str).collect();
+        for parents in parents.chunks(PARENTS_AT_ONCE) {
+            let children = self.children(ATOMIC, parents).await?;
+            if let Some(child) = children.iter().find(|child| !deleted.contains(child.as_str())) {
                 let sentence = format!(
-                    "Cannot delete: instance {id} has child {child} that was created after tree traversal. \
-                     Re-fetch the tree and retry."
+                    "Cannot delete: child {child} was created after tree traversal. Re-fetch the tree and retry."
                 );
                 return Err(ProviderError::permanent(ATOMIC, sentence));
             }
@@ -81,8 +85,28 @@ impl Core {
         Ok(())
     }
 
+    /// Marks instances in their order, all or none.
+    async fn mark_all(
+        &self,
+        instances: Vec<InstanceDocument>,
+        force: bool,
+    ) -> Result<Vec<Marked>, ProviderError> {
+        let mut all = Vec::new();
+        for instance in instances {
+            let was_marked = instance.is_deleting;
+            match self.mark(instance, force).await {
+                Ok(there) => all.extend(there.map(|instance| Marked { instance, was_marked })),
+                Err(error) => {
+                    self.unmark(all).await;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(all)
+    }
+
     /// Marks an instance, which takes its lock from whoever has it.
-    async fn mark(
+    pub(super) async fn mark(
         &self,
         mut instance: InstanceDocument,
         force: bool,
@@ -95,7 +119,8 @@ impl Core {
             instance = marked(&instance, force, self.store.now())
                 .map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
             let write = Write::replace(&instance.id, &instance, instance.etag.clone());
-            let failure = match self.store.write_once(&id, &[write]).await {
+            let until = self.store.now().saturating_add(PATIENCE_MS);
+            let failure = match self.store.write(&id, &[write], until).await {
                 Ok(results) => {
                     instance.etag = results.first().and_then(|it| it.etag().cloned());
                     return Ok(Some(instance));
@@ -116,12 +141,14 @@ impl Core {
         Err(ProviderError::retryable(ATOMIC, format!("Instance {id} is changed all the time.")))
     }
 
-    /// Takes marks back. Best effort: an instance that stays marked is deleted by the next attempt.
-    async fn unmark(&self, instances: Vec<InstanceDocument>) {
-        for mut instance in instances {
+    /// Takes marks back, in the opposite order, but for those of earlier deletions. Best effort: an instance that stays
+    /// marked is deleted by whoever finds it.
+    async fn unmark(&self, all: Vec<Marked>) {
+        for Marked { mut instance, .. } in all.into_iter().rev().filter(|it| !it.was_marked) {
             instance.is_deleting = false;
             let write = Write::replace(&instance.id, &instance, instance.etag.clone());
-            if let Err(failure) = self.store.write_once(&instance.instance_id, &[write]).await {
+            let until = self.store.now().saturating_add(PATIENCE_MS);
+            if let Err(failure) = self.store.write(&instance.instance_id, &[write], until).await {
                 tracing::error!(
                     instance = instance.instance_id,
                     error = %failure.error(),
@@ -131,30 +158,20 @@ impl Core {
         }
     }
 
-    /// Removes the documents of a marked instance, the instance itself last.
-    async fn sweep(&self, instance: &InstanceDocument) -> Result<Swept, Failure> {
-        let id = &instance.instance_id;
-        let found: Vec<Found> = self.store.documents(Scope::Partition(id), ALL, &[]).await?;
-        let SweepPlan { writes, swept } = sweep(instance, &found);
-        self.remove_all(id, writes).await?;
-        self.remove_all(id, vec![Write::delete(&instance.id, None)]).await?;
-        self.replays.forget(id);
-        // Nor does a dispatcher of this process have it any more: its lock went with it.
-        self.dispatch.turn_released(id, self.store.now());
-        Ok(swept)
-    }
-
-    /// Deletes instances that have ended, with those they started.
+    /// Deletes instances that have ended, with those they started, and those whose deletion was interrupted.
     pub(crate) async fn delete_bulk(
-        &self,
+        self: &Arc<Self>,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
         let mut result = DeleteInstanceResult::default();
-        let condition = " AND IS_NULL(c.parentInstanceId) AND c.status IN ('Completed', 'Failed', 'ContinuedAsNew')";
-        for id in self.filtered(BULK, condition, &filter).await? {
+        let condition = format!(
+            "{PRESENT} AND IS_NULL(c.parentInstanceId) \
+             AND (IS_DEFINED(c.isDeleting) OR c.status IN ('Completed', 'Failed', 'ContinuedAsNew'))"
+        );
+        for id in self.filtered(BULK, &condition, &filter).await? {
             let tree = self.tree(BULK, &id).await?;
             let deleted = self.delete_instances(&tree, true).await?;
-            result.instances_deleted += tree.len() as u64;
+            result.instances_deleted += deleted.instances_deleted;
             result.executions_deleted += deleted.executions_deleted;
             result.events_deleted += deleted.events_deleted;
             result.queue_messages_deleted += deleted.queue_messages_deleted;
@@ -163,11 +180,18 @@ impl Core {
     }
 
     /// An instance and all that descend from it.
-    async fn tree(&self, operation: &str, root: &str) -> Result<Vec<String>, ProviderError> {
-        let (mut found, mut next) = (Vec::new(), vec![root.to_owned()]);
-        while let Some(id) = next.pop() {
-            next.extend(self.children(operation, &id).await?);
-            found.push(id);
+    pub(super) async fn tree(
+        &self,
+        operation: &str,
+        root: &str,
+    ) -> Result<Vec<String>, ProviderError> {
+        let (mut found, mut begun) = (vec![root.to_owned()], 0);
+        while begun < found.len() {
+            let end = found.len().min(begun + PARENTS_AT_ONCE);
+            let parents: Vec<&str> = found[begun..end].iter().map(String::as_str).collect();
+            let children = self.children(operation, &parents).await?;
+            begun = end;
+            found.extend(children);
         }
         Ok(found)
     }
@@ -184,7 +208,7 @@ impl Core {
             condition.push_str(" AND ARRAY_CONTAINS(@ids, c.instanceId)");
         }
         if filter.completed_before.is_some() {
-            condition.push_str(" AND c.completedAt < @before");
+            condition.push_str(" AND (IS_DEFINED(c.isDeleting) OR c.completedAt < @before)");
         }
         let parameters =
             [("@ids", json!(filter.instance_ids)), ("@before", json!(filter.completed_before))];

@@ -1,5 +1,7 @@
 //! What a deletion changes, as values. Pure: nothing here sends, waits or reads a clock.
 
+use std::collections::HashSet;
+
 use duroxide::providers::DeleteInstanceResult;
 use serde::Deserialize;
 
@@ -16,6 +18,36 @@ pub(crate) struct Found {
     pub(crate) kind: String,
     #[serde(default)]
     pub(crate) enqueued_at: Option<i64>,
+}
+
+/// For so long after each batch of a sweep others leave the instance to whoever sweeps it.
+pub(crate) const SWEEP_LEASE_MS: i64 = 60_000;
+
+impl InstanceDocument {
+    /// Whether it was marked for deletion, and nobody has gone on with that for a minute.
+    pub(crate) fn is_abandoned(&self, now: i64) -> bool {
+        let marked_until = self.updated_at.saturating_add(SWEEP_LEASE_MS);
+        self.is_deleting && self.locked_until.unwrap_or(marked_until).max(marked_until) <= now
+    }
+}
+
+/// Instances in the order in which they are marked: each after the one that has started it, if that is among them.
+pub(crate) fn parents_first(mut instances: Vec<InstanceDocument>) -> Vec<InstanceDocument> {
+    let mut ordered: Vec<InstanceDocument> = Vec::with_capacity(instances.len());
+    while !instances.is_empty() {
+        let waiting: HashSet<String> = instances.iter().map(|it| it.instance_id.clone()).collect();
+        let has_parent = |it: &InstanceDocument| {
+            it.parent_instance_id.as_ref().is_some_and(|parent| waiting.contains(parent))
+        };
+        let (below, top): (Vec<_>, Vec<_>) = instances.into_iter().partition(has_parent);
+        instances = below;
+        if top.is_empty() {
+            // Instances that have started each other: no order is better than another.
+            ordered.append(&mut instances);
+        }
+        ordered.extend(top);
+    }
+    ordered
 }
 
 /// An instance marked for deletion: nobody sees it, and nobody holds its lock. A sentence if it may not be deleted.
@@ -71,9 +103,9 @@ pub(crate) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
 /// What a sweep removed.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
-    executions: u64,
-    events: u64,
-    messages: u64,
+    pub(super) executions: u64,
+    pub(super) events: u64,
+    pub(super) messages: u64,
 }
 
 impl Swept {
@@ -114,6 +146,34 @@ mod tests {
         assert!(forced.is_deleting && forced.lock_token.is_none());
         assert_eq!(forced.updated_at, 7);
         assert!(marked(&instance("Completed"), false, 1).is_ok());
+    }
+
+    #[test]
+    fn an_instance_is_marked_after_the_one_that_has_started_it() {
+        let of = |id: &str, parent: Option<&str>| InstanceDocument {
+            instance_id: id.to_owned(),
+            parent_instance_id: parent.map(str::to_owned),
+            ..instance("Completed")
+        };
+        let ordered = parents_first(vec![
+            of("grandchild", Some("child")),
+            of("other", Some("gone")),
+            of("child", Some("root")),
+            of("root", None),
+        ]);
+        let ids: Vec<&str> = ordered.iter().map(|it| it.instance_id.as_str()).collect();
+        assert_eq!(ids, ["other", "root", "child", "grandchild"]);
+        let each_other = parents_first(vec![of("a", Some("b")), of("b", Some("a"))]);
+        assert_eq!(each_other.len(), 2);
+    }
+
+    #[test]
+    fn a_deletion_is_abandoned_a_minute_after_its_mark_or_its_last_batch() {
+        let marked = marked(&instance("Completed"), false, 10).unwrap();
+        assert!(!marked.is_abandoned(60_009) && marked.is_abandoned(60_010));
+        let swept = InstanceDocument { locked_until: Some(90_000), ..marked };
+        assert!(!swept.is_abandoned(89_999) && swept.is_abandoned(90_000));
+        assert!(!instance("Completed").is_abandoned(i64::MAX));
     }
 
     #[test]

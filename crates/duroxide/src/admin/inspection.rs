@@ -14,6 +14,9 @@ use crate::store::Scope;
 pub(super) const VISIBLE: &str =
     "c.type = 'instance' AND c.isProvisional = false AND NOT IS_DEFINED(c.isDeleting)";
 
+/// The same, and those that are being deleted.
+pub(super) const PRESENT: &str = "c.type = 'instance' AND c.isProvisional = false";
+
 #[derive(Deserialize)]
 struct Counted {
     status: Option<String>,
@@ -36,10 +39,10 @@ impl Core {
         condition: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<String>, ProviderError> {
-        self.list(operation, "", condition, parameters).await
+        self.list(operation, "", &format!("{VISIBLE}{condition}"), parameters).await
     }
 
-    /// The same, at most so many, those first that were created first.
+    /// The ids of documents that satisfy a condition, at most so many, those first that were created first.
     pub(super) async fn list_first(
         &self,
         operation: &str,
@@ -58,9 +61,8 @@ impl Core {
         condition: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<String>, ProviderError> {
-        let text = format!(
-            "SELECT {top}VALUE c.instanceId FROM c WHERE {VISIBLE}{condition} ORDER BY c.createdAt"
-        );
+        let text =
+            format!("SELECT {top}VALUE c.instanceId FROM c WHERE {condition} ORDER BY c.createdAt");
         let found = self.store.values(Scope::Everything, &text, parameters).await;
         found.map_err(|failure| failure.tell(operation, "instances"))
     }
@@ -122,9 +124,7 @@ impl Core {
         instance: &str,
     ) -> Result<InstanceDocument, ProviderError> {
         let there = self.visible_instance(operation, instance).await?;
-        there.ok_or_else(|| {
-            ProviderError::permanent(operation, format!("Instance {instance} not found"))
-        })
+        there.ok_or_else(|| not_found(operation, instance))
     }
 
     /// What an execution is.
@@ -214,13 +214,32 @@ impl Core {
         Ok(count)
     }
 
-    /// The instances that an instance has started as its own.
+    /// The instances that instances have started as their own, those included that are being deleted.
     pub(crate) async fn children(
         &self,
         operation: &str,
-        instance: &str,
+        instances: &[&str],
     ) -> Result<Vec<String>, ProviderError> {
-        let parent = [("@parent", json!(instance))];
-        self.list_instances(operation, " AND c.parentInstanceId = @parent", &parent).await
+        let condition = format!("{PRESENT} AND ARRAY_CONTAINS(@parents, c.parentInstanceId)");
+        self.list(operation, "", &condition, &[("@parents", json!(instances))]).await
     }
+
+    /// The instance that has started an instance as its own. One that is being deleted and whose parent is gone has none:
+    /// nobody could finish its deletion.
+    pub(crate) async fn parent(&self, instance: &str) -> Result<Option<String>, ProviderError> {
+        const OPERATION: &str = "get_parent_id";
+        let tell = |failure: Failure| failure.tell(OPERATION, instance);
+        let there = self.read_instance(instance).await.map_err(tell)?;
+        let there = there.filter(|there| !there.is_provisional);
+        let there = there.ok_or_else(|| not_found(OPERATION, instance))?;
+        let Some(parent) = there.parent_instance_id else { return Ok(None) };
+        if there.is_deleting && self.read_instance(&parent).await.map_err(tell)?.is_none() {
+            return Ok(None);
+        }
+        Ok(Some(parent))
+    }
+}
+
+fn not_found(operation: &str, instance: &str) -> ProviderError {
+    ProviderError::permanent(operation, format!("Instance {instance} not found"))
 }

@@ -3,6 +3,7 @@
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 use serde_json::{Value, json};
 
+use super::inspection::VISIBLE;
 use crate::core::Core;
 use crate::documents::{ExecutionDocument, Payload, kinds};
 use crate::failure::Failure;
@@ -58,7 +59,7 @@ impl Core {
         options: &PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
         let mut result = PruneResult::default();
-        for instance in self.filtered(BULK, "", filter).await? {
+        for instance in self.filtered(BULK, VISIBLE, filter).await? {
             let pruned = self.prune(&instance, options).await?;
             result.instances_processed += pruned.instances_processed;
             result.executions_deleted += pruned.executions_deleted;

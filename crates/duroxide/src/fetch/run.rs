@@ -253,6 +253,9 @@ impl Core {
         for _ in 0..2 {
             let view = self.view(instance).await?;
             let cleaned = view.instance.clone();
+            if cleaned.as_ref().is_some_and(|it| it.is_abandoned(self.store.now())) {
+                self.finish_deletion(instance);
+            }
             let (planned, token) = self.plan_turn(instance, view, asked);
             match planned {
                 FetchPlan::Skip(why) => {
@@ -270,10 +273,7 @@ impl Core {
                     self.remove_all(instance, writes).await?;
                     return Ok(None);
                 }
-                FetchPlan::CleanUp(writes) => {
-                    self.remove_all(instance, writes).await?;
-                    self.forget_cleanup(cleaned).await?;
-                }
+                FetchPlan::CleanUp(writes) => self.clean_up(cleaned, writes).await?,
                 FetchPlan::Lock(plan) => return self.lock(*plan, token, asked).await,
             }
         }
@@ -345,15 +345,28 @@ impl Core {
         Ok(())
     }
 
-    /// Notes that what an earlier turn left is gone.
-    async fn forget_cleanup(&self, instance: Option<InstanceDocument>) -> Result<(), Failure> {
+    /// Removes what an earlier turn has left, of the version that was read: an instance that was deleted and started again has
+    /// documents of the same ids.
+    async fn clean_up(
+        &self,
+        instance: Option<InstanceDocument>,
+        writes: Vec<write::Write>,
+    ) -> Result<(), Failure> {
         let Some(mut instance) = instance else { return Ok(()) };
-        instance.cleanup.clear();
-        let replace = crate::ack::replaced(&instance);
-        match self.store.write_once(&instance.instance_id, &[replace]).await {
-            // Somebody else was here meanwhile, and will find the same.
-            Err(failure) if failure.cause != Cause::PreconditionFailed => Err(failure),
-            _ => Ok(()),
+        let removed = async {
+            self.remove_fenced(&mut instance, writes, None).await?;
+            instance.cleanup.clear();
+            let replace = crate::ack::replaced(&instance);
+            self.store.write_once(&instance.instance_id, &[replace]).await.map(drop)
+        };
+        match removed.await {
+            // Somebody else was here meanwhile: it is looked at again.
+            Err(failure)
+                if matches!(failure.cause, Cause::PreconditionFailed | Cause::NotFound) =>
+            {
+                Ok(())
+            }
+            removed => removed,
         }
     }
 

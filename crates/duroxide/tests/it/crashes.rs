@@ -2,6 +2,7 @@
 //! answer lost, once or until the driver gives up, the process gone before or after it. Afterwards nothing is lost,
 //! nothing happened twice, nothing is stuck, and the history has no gap.
 
+mod deletion;
 mod delivery;
 mod fetching;
 mod pruning;
@@ -137,31 +138,4 @@ async fn a_turn_of_many_batches_survives_an_interruption_at_every_request() {
     // Until the first turn is committed; what follows is like the small one's.
     let tried = interrupt_each(activities, 14).await;
     println!("{tried} interruptions");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_deletion_survives_an_interruption_at_every_request() {
-    let ids = [PARENT.to_owned(), CHILD.to_owned()];
-    let delete = async |provider: &CosmosDBProvider| {
-        // An error means that it is to be done again.
-        let _ = provider.delete_instances_atomic(&ids, true).await;
-    };
-    let world = World::new();
-    whole(&world.provider().await, 1).await;
-    let requests = world.interrupt(usize::MAX, Interruption::StopBefore, delete).await;
-    let points = points(requests);
-    println!("{} interruptions", points.len());
-    for (interruption, at) in points {
-        let world = World::new();
-        whole(&world.provider().await, 1).await;
-        world.interrupt(at, interruption, delete).await;
-        world.provider().await.delete_instances_atomic(&ids, true).await.unwrap();
-        // The tombstones of messages between the two stay: their senders could deliver them again.
-        let query = world.container().query(
-            "SELECT c.id, c.type FROM c WHERE c.type != 'schema' \
-             AND NOT (c.type = 'tombstone' AND STARTSWITH(c.id, 'outbox:'))",
-        );
-        let left: Vec<Value> = query.items().collect().await.unwrap();
-        assert_eq!(left, [Value::Null; 0], "{interruption:?} at request {at} of {requests}");
-    }
 }

@@ -16,6 +16,7 @@ use tokio::time::Instant;
 use super::pace::{Pace, PaceSettings};
 use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting, State};
 use crate::activity_filter::ActivityFilter;
+use crate::admin::SWEEP_LEASE_MS;
 use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{PinnedVersion, kinds};
@@ -218,6 +219,7 @@ impl Core {
         parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
+            ("@abandoned", json!(now.saturating_sub(SWEEP_LEASE_MS))),
             ("@before", json!(before)),
         ]);
         let query = self.store.query(Scope::Everything, &text, &parameters).with_page_size(PAGE);
@@ -268,6 +270,7 @@ impl Core {
                     look.items +=
                         usize::from(self.dispatch.item_found(row.hint(), visible_at, now));
                 }
+                kinds::INSTANCE => self.finish_deletion(&row.instance_id),
                 _ => intents.push((row.instance_id, row.id)),
             }
         }

@@ -23,6 +23,10 @@ const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
 const INTENTS: &str =
     "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
 
+/// Instances whose deletion was interrupted. Whoever looks at the slots of others looks for them too.
+const ABANDONED: &str = "(c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now))";
+
 const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
 
 const NOT_IN_SESSIONS: &str =
@@ -101,6 +105,7 @@ impl Question {
             conditions.push(format!("{MESSAGES}{}{left_out})", of("c.visibleAt")));
             if self.is_first {
                 conditions.push(format!("{INTENTS}{})", of("c.createdAt")));
+                conditions.extend(self.others_since.map(|_| ABANDONED.to_owned()));
             }
             parameters.push(("@messageSlots", json!(slots.to_vec())));
             parameters.push(("@instances", json!(self.without_instances)));
@@ -188,5 +193,14 @@ mod tests {
             assert!(!next.is_outdated(&look) && next.query().0.contains("@instances"));
         }
         assert!(!first.query().0.contains("@instances"));
+    }
+
+    #[test]
+    fn interrupted_deletions_are_looked_for_from_time_to_time() {
+        let asks = |others_since, is_first| {
+            let question = Question { is_first, ..question(ALL_SLOTS, others_since) };
+            question.query().0.contains("isDeleting")
+        };
+        assert!(asks(Some(7), true) && !asks(None, true) && !asks(Some(7), false));
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use duroxide::providers::{Provider, SessionFetchConfig, TagFilter};
+use duroxide::providers::{Provider, ProviderAdmin, SessionFetchConfig, TagFilter};
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::scripting::{header, refusal};
 
@@ -83,6 +83,17 @@ async fn a_message_that_is_throttled_is_enqueued_once() {
     refusals.store(MANY, Ordering::Relaxed);
     provider.enqueue_for_worker(activity("i", 2, None)).await.unwrap();
     assert_eq!(world.count("worker_queue").await, 1);
+}
+
+/// It gave up after some seconds, and what it had marked could not be deleted any more.
+#[tokio::test(start_paused = true)]
+async fn a_deletion_that_is_throttled_is_waited_for() {
+    let (world, refusals, provider) = with_activity().await;
+    refusals.store(MANY, Ordering::Relaxed);
+    let deleted = provider.delete_instance("i", true).await.unwrap();
+    assert_eq!((deleted.instances_deleted, deleted.events_deleted), (1, 1));
+    assert_eq!(refusals.load(Ordering::Relaxed), 0);
+    assert_eq!((world.count("instance").await, world.count("worker_queue").await), (0, 0));
 }
 
 /// That a session was used is noted beside the work; the work does not fail by it.
