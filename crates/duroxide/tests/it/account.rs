@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
-use sidereal_emulator::{Emulator, EmulatorBuilder};
+use sidereal_emulator::{Emulator, EmulatorBuilder, Grease, Latitude};
 
 /// A database of one test.
 pub(crate) struct Account {
@@ -24,6 +24,11 @@ pub(crate) struct Account {
 impl Account {
     /// The database of another test.
     pub(crate) async fn open(emulator: EmulatorBuilder) -> Self {
+        Self::open_without(emulator, &[]).await
+    }
+
+    /// The same, where an emulator's answers use none of these latitudes.
+    pub(crate) async fn open_without(emulator: EmulatorBuilder, left_out: &[Latitude]) -> Self {
         static OPENED: AtomicU32 = AtomicU32::new(0);
         // Relaxed: a number that is not to be given twice, nothing more.
         let number = OPENED.fetch_add(1, Ordering::Relaxed);
@@ -35,7 +40,10 @@ impl Account {
             return Self { client, database, emulator: None };
         }
         let emulator = match std::env::var("SIDEREAL_TEST_GREASE") {
-            Ok(seed) => emulator.grease(seed.parse::<u64>().unwrap()),
+            Ok(seed) => {
+                let grease = Grease::new(seed.parse().unwrap());
+                emulator.grease(left_out.iter().fold(grease, |grease, it| grease.without(*it)))
+            }
             Err(_) => emulator,
         };
         let emulator = emulator.start().await.unwrap();

@@ -227,7 +227,6 @@ validations! { queue_semantics:
 
 validations! { race_replay:
     test_duplicate_start_preserves_pinned_handler,
-    test_continue_as_new_unregistered_backoff,
     test_continue_as_new_poisoned_successor_is_own_execution,
     test_continue_as_new_duplicate_start,
     test_queue_race_cancellation_replay,
