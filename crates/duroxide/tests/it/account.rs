@@ -22,13 +22,8 @@ pub(crate) struct Account {
 }
 
 impl Account {
-    /// The database of another test.
-    pub(crate) async fn open(emulator: EmulatorBuilder) -> Self {
-        Self::open_without(emulator, &[]).await
-    }
-
-    /// The same, where an emulator's answers use none of these latitudes.
-    pub(crate) async fn open_without(emulator: EmulatorBuilder, left_out: &[Latitude]) -> Self {
+    /// The database of another test, where an emulator's answers use none of these latitudes.
+    pub(crate) async fn open(emulator: EmulatorBuilder, left_out: &[Latitude]) -> Self {
         static OPENED: AtomicU32 = AtomicU32::new(0);
         // Relaxed: a number that is not to be given twice, nothing more.
         let number = OPENED.fetch_add(1, Ordering::Relaxed);

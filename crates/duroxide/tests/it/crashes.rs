@@ -9,7 +9,6 @@ mod pruning;
 
 use duroxide::EventKind;
 use duroxide::providers::{Provider, ProviderAdmin};
-use serde_json::Value;
 use sidereal_duroxide::CosmosDBProvider;
 use sidereal_testing::in_process::Interruption;
 

@@ -35,7 +35,7 @@ const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Runs a test with a database of its own.
 pub(crate) async fn with_account(test: impl AsyncFnOnce(&Account)) {
-    let account = Account::open(Emulator::builder()).await;
+    let account = Account::open(Emulator::builder(), &[]).await;
     let outcome = AssertUnwindSafe(test(&account)).catch_unwind().await;
     account.close().await;
     if let Err(panic) = outcome {

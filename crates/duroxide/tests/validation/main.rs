@@ -99,7 +99,7 @@ impl Store {
             .regions(["West US", "East US", "UK South"])
             .replication_delay(Duration::from_millis(20))
             .partitions(2);
-        let account = Account::open_without(emulator, left_out).await;
+        let account = Account::open(emulator, left_out).await;
         Self { account, containers: Mutex::default(), is_short_poll: false }
     }
 
