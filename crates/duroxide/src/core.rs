@@ -8,9 +8,9 @@ use sidereal::prelude::*;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::admin::FinishedDeletions;
 use crate::cache::ReplayCache;
 use crate::call::metered;
+use crate::deletions::Deletions;
 use crate::dispatch::Dispatch;
 use crate::held::{HeldItems, HeldTurns};
 use crate::last_fetch::LastFetches;
@@ -42,8 +42,8 @@ pub(crate) struct Core {
     pub(crate) sessions: OwnSessions,
     /// Messages to other instances that could not be delivered yet.
     pub(crate) undelivered: Undelivered,
-    /// Interrupted deletions that this process finishes.
-    pub(crate) finishing: FinishedDeletions,
+    /// Interrupted deletions that this process is finishing.
+    pub(crate) deletions: Deletions,
     /// A fetch looks once, whatever time it is given.
     pub(crate) is_short_poll: bool,
     pub(crate) tasks: TaskTracker,

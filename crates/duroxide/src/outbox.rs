@@ -13,11 +13,11 @@ use futures_util::stream;
 use serde_json::{Value, json};
 use sidereal_protocol::Etag;
 
-use crate::admin::SWEEP_LEASE_MS;
 use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{
-    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery, kinds,
+    DELETION_LEASE_MS, IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS,
+    delivery, kinds,
 };
 use crate::failure::{Cause, Failure};
 use crate::fetch::ReadMessage;
@@ -29,8 +29,7 @@ use crate::{PATIENCE_MS, ids};
 /// What the reconciler's requests are measured as.
 pub(crate) const RECONCILER: &str = "reconciler";
 
-/// What a process that is gone has left: intents that wait for longer than an attempt may take, and deletions that were
-/// interrupted.
+/// The work that stopped processes left behind: intents older than a delivery attempt may take, and interrupted deletions.
 const LEFT: &str = "SELECT * FROM c \
      WHERE (c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before) \
      OR (c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
@@ -197,12 +196,12 @@ impl Core {
         }
     }
 
-    /// Looks for intents that nobody has delivered, and for deletions that were interrupted.
+    /// Delivers overdue intents and finishes interrupted deletions.
     pub(crate) async fn scan(self: &Arc<Self>, age: Duration) {
         let now = self.store.now();
         let parameters = [
             ("@before", json!(now.saturating_sub(millis(age)))),
-            ("@abandoned", json!(now.saturating_sub(SWEEP_LEASE_MS))),
+            ("@abandoned", json!(now.saturating_sub(DELETION_LEASE_MS))),
             ("@now", json!(now)),
         ];
         let query = self.store.query(Scope::Everything, LEFT, &parameters);

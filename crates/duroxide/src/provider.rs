@@ -17,11 +17,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::ack::Outcome;
-use crate::admin::FinishedDeletions;
 use crate::cache::ReplayCache;
 use crate::call::about_instance;
 use crate::config::Account;
 use crate::core::Core;
+use crate::deletions::Deletions;
 use crate::dispatch::{Dispatch, FeederSettings, PaceSettings};
 use crate::infrastructure::Prepared;
 use crate::leases::LeaseSettings;
@@ -76,7 +76,7 @@ impl CosmosDBProvider {
             replays: ReplayCache::new(config.history_cache_bytes),
             sessions: Default::default(),
             undelivered: Undelivered::default(),
-            finishing: FinishedDeletions::default(),
+            deletions: Deletions::default(),
             is_short_poll: config.short_poll,
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),

@@ -18,7 +18,7 @@ const REGION: &str = "{region}";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdvertisedHost {
     account: ServerName<'static>,
-    /// The host of a region, with [`REGION`] for its name; that of the account if there is none.
+    /// The pattern of the regions' hosts, with [`REGION`] for the name. Without one, they have the account's host.
     of_region: Option<Box<str>>,
 }
 
@@ -47,7 +47,7 @@ impl FromStr for AdvertisedHost {
     }
 }
 
-/// What clients can connect to.
+/// Parses a host that clients can connect to.
 fn server_name(text: &str) -> Result<ServerName<'static>, InvalidHost> {
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
     match ServerName::try_from(bare.to_owned()).map_err(|_| InvalidHost)? {
@@ -132,7 +132,7 @@ mod tests {
             let host: AdvertisedHost = host.parse().unwrap();
             assert_eq!(host.to_string(), account);
             assert_eq!(host.for_region(&west).to_string(), of_west);
-            // What makes no host of its own has the account's.
+            // A region whose name makes no valid host has the account's.
             let odd = "x".repeat(300).as_str().into();
             assert_eq!(host.for_region(&odd).to_string(), account);
         }

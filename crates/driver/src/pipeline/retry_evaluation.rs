@@ -138,7 +138,7 @@ impl OperationRetryState {
             self.failed_endpoints.clear();
             return;
         }
-        // What the endpoint is not to blame for can be tried there again, and so can what asks for another replica.
+        // An endpoint that did not cause the failure can be tried again, and so can one that is asked for another replica.
         let is_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
         let is_to_blame = match verdict.charged {
             Some(Budget::Session) => is_elsewhere,

@@ -1,6 +1,7 @@
-//! Deletion: instances are marked first, all of them, and then removed, those that others have started first. What is
-//! marked is seen by nobody but deletions, and nothing can be committed to it. A deletion that was interrupted goes on where
-//! it ended, whoever asks for it again, or starts an instance of that id, or finds what it has left.
+//! Deletes instances in two phases: it marks all of them, then removes their documents, children before parents.
+//!
+//! A marked instance is visible to deletions only, and accepts no commits. An interrupted deletion is finished by the next
+//! deletion of the instance, by a start with the same id, or by any process that finds the mark.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -28,16 +29,16 @@ const PARENTS_AT_ONCE: usize = 200;
 /// How often marking an instance is tried against others who change it.
 const MARK_ATTEMPTS: usize = 10;
 
-/// An instance that is marked.
+/// A marked instance.
 struct Marked {
     instance: InstanceDocument,
-    /// Whether an earlier deletion has marked it, and has perhaps removed some of it.
+    /// Whether an earlier deletion marked it, which may have removed some of its documents.
     was_marked: bool,
 }
 
 impl Core {
-    /// Deletes instances, all or none. Where an earlier deletion was interrupted, it is finished, with all that the
-    /// instances have started.
+    /// Deletes instances, all or none. For those that an interrupted deletion has marked, it finishes that deletion, with all
+    /// their descendants.
     pub(crate) async fn delete_instances(
         self: &Arc<Self>,
         ids: &[String],
@@ -141,8 +142,8 @@ impl Core {
         Err(ProviderError::retryable(ATOMIC, format!("Instance {id} is changed all the time.")))
     }
 
-    /// Takes marks back, in the opposite order, but for those of earlier deletions. Best effort: an instance that stays
-    /// marked is deleted by whoever finds it.
+    /// Removes the marks of this deletion in the opposite order. Best effort: an instance that stays marked is deleted
+    /// later.
     async fn unmark(&self, all: Vec<Marked>) {
         for Marked { mut instance, .. } in all.into_iter().rev().filter(|it| !it.was_marked) {
             instance.is_deleting = false;

@@ -20,17 +20,6 @@ pub(crate) struct Found {
     pub(crate) enqueued_at: Option<i64>,
 }
 
-/// For so long after each batch of a sweep others leave the instance to whoever sweeps it.
-pub(crate) const SWEEP_LEASE_MS: i64 = 60_000;
-
-impl InstanceDocument {
-    /// Whether it was marked for deletion, and nobody has gone on with that for a minute.
-    pub(crate) fn is_abandoned(&self, now: i64) -> bool {
-        let marked_until = self.updated_at.saturating_add(SWEEP_LEASE_MS);
-        self.is_deleting && self.locked_until.unwrap_or(marked_until).max(marked_until) <= now
-    }
-}
-
 /// Instances in the order in which they are marked: each after the one that has started it, if that is among them.
 pub(crate) fn parents_first(mut instances: Vec<InstanceDocument>) -> Vec<InstanceDocument> {
     let mut ordered: Vec<InstanceDocument> = Vec::with_capacity(instances.len());
@@ -165,15 +154,6 @@ mod tests {
         assert_eq!(ids, ["other", "root", "child", "grandchild"]);
         let each_other = parents_first(vec![of("a", Some("b")), of("b", Some("a"))]);
         assert_eq!(each_other.len(), 2);
-    }
-
-    #[test]
-    fn a_deletion_is_abandoned_a_minute_after_its_mark_or_its_last_batch() {
-        let marked = marked(&instance("Completed"), false, 10).unwrap();
-        assert!(!marked.is_abandoned(60_009) && marked.is_abandoned(60_010));
-        let swept = InstanceDocument { locked_until: Some(90_000), ..marked };
-        assert!(!swept.is_abandoned(89_999) && swept.is_abandoned(90_000));
-        assert!(!instance("Completed").is_abandoned(i64::MAX));
     }
 
     #[test]

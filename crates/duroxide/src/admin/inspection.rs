@@ -214,7 +214,7 @@ impl Core {
         Ok(count)
     }
 
-    /// The instances that instances have started as their own, those included that are being deleted.
+    /// The children of instances, marked ones included.
     pub(crate) async fn children(
         &self,
         operation: &str,
@@ -224,8 +224,8 @@ impl Core {
         self.list(operation, "", &condition, &[("@parents", json!(instances))]).await
     }
 
-    /// The instance that has started an instance as its own. One that is being deleted and whose parent is gone has none:
-    /// nobody could finish its deletion.
+    /// The parent of an instance. A marked instance whose parent no longer exists has none, so that its deletion can be
+    /// finished.
     pub(crate) async fn parent(&self, instance: &str) -> Result<Option<String>, ProviderError> {
         const OPERATION: &str = "get_parent_id";
         let tell = |failure: Failure| failure.tell(OPERATION, instance);

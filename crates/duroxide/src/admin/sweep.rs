@@ -1,6 +1,7 @@
-//! The removal of marked instances, by whoever marked them or found them. Every batch asks for the version of the marked
-//! instance, so nothing is removed of an instance that came again under the id, and what two processes remove at the same
-//! time is removed once.
+//! Removes the documents of instances that are marked for deletion.
+//!
+//! Every batch is conditional on the etag of the marked instance. A process that was paused therefore cannot remove
+//! documents of a new instance with the same id, and two processes that remove the same instance do not count a document twice.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,10 +11,10 @@ use duroxide::providers::{DeleteInstanceResult, ProviderError, WorkItem};
 use serde_json::Value;
 
 use super::deletion::ATOMIC;
-use super::deletion_plan::{Found, SWEEP_LEASE_MS, SweepPlan, Swept, sweep};
+use super::deletion_plan::{Found, SweepPlan, Swept, sweep};
 use crate::ack::replaced;
 use crate::core::Core;
-use crate::documents::{InstanceDocument, IntentDocument, TombstoneDocument};
+use crate::documents::{DELETION_LEASE_MS, InstanceDocument, IntentDocument, TombstoneDocument};
 use crate::failure::{Cause, Failure};
 use crate::store::Scope;
 use crate::write::{self, Write};
@@ -26,12 +27,12 @@ const INTENTS: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent'";
 /// How many documents are read at once.
 const PAGE: u32 = 500;
 
-/// How long to wait for another process that sweeps the same instance.
+/// The pause after a batch that met a newer version: another process is removing the same instance.
 const OTHER_SWEEPS: Duration = Duration::from_millis(200);
 
 impl Core {
-    /// Removes marked instances, those that others have started last. What they have sent to instances that stay is
-    /// delivered first, and what they are about to start is not started any more.
+    /// Removes marked instances, given parents first, in the opposite order. Before that, it delivers their pending messages
+    /// to instances that stay, and cancels pending starts of their children.
     pub(super) async fn remove_marked(
         self: &Arc<Self>,
         mut marked: Vec<InstanceDocument>,
@@ -56,8 +57,7 @@ impl Core {
         Ok(result)
     }
 
-    /// Sees to what a marked instance has sent and nobody has delivered. Gives the instances that were started by it
-    /// meanwhile.
+    /// Delivers or cancels the pending messages of a marked instance. Returns children that were started in the meantime.
     async fn settle_messages(
         self: &Arc<Self>,
         instance: &InstanceDocument,
@@ -89,8 +89,8 @@ impl Core {
         Ok(late)
     }
 
-    /// Puts a tombstone in the place of a start, so that a delivery that is under way finds it delivered. Gives the
-    /// instance, if it has been started.
+    /// Replaces the start of a child by its tombstone, so that a concurrent delivery has no effect. Returns the child, if it
+    /// has been started.
     async fn prevent_start(
         &self,
         intent: &IntentDocument,
@@ -129,7 +129,7 @@ impl Core {
                     instance = there;
                     tokio::time::sleep(self.store.clock().jittered(OTHER_SWEEPS)).await;
                 }
-                // Another process has swept the rest of it.
+                // Another process has removed the rest.
                 _ => break,
             }
         }
@@ -151,7 +151,7 @@ impl Core {
             let rows = self.store.counted_page(page)?.into_items().into_iter();
             let found: Vec<Found> = rows.filter_map(|row| self.store.readable(row)).collect();
             let SweepPlan { writes, swept: planned } = sweep(instance, &found);
-            self.remove_fenced(instance, writes, Some(SWEEP_LEASE_MS)).await?;
+            self.remove_fenced(instance, writes, Some(DELETION_LEASE_MS)).await?;
             swept.add(planned);
         }
         let end = [Write::delete(&instance.id, instance.etag.clone())];
@@ -159,8 +159,8 @@ impl Core {
         self.store.write(&id, &end, until).await.map(drop)
     }
 
-    /// Removes documents that nobody needs, in as many batches as it takes, of this version of the instance alone. One that
-    /// is gone already is as good. With a lease, others leave the instance alone for so long after each batch.
+    /// Removes documents of an instance in as many batches as it takes, each conditional on the version of the instance.
+    /// Missing documents are ignored. With a lease in milliseconds, each batch extends the instance's lease.
     pub(crate) async fn remove_fenced(
         &self,
         instance: &mut InstanceDocument,
@@ -195,9 +195,9 @@ impl Core {
 }
 
 impl Core {
-    /// Finishes a deletion that was interrupted, beside the calls; once at a time for each instance.
+    /// Starts a task that finishes an interrupted deletion, unless one is running.
     pub(crate) fn finish_deletion(self: &Arc<Self>, instance: &str) {
-        if !self.finishing.begin(instance) {
+        if !self.deletions.begin(instance) {
             return;
         }
         let (core, id) = (Arc::clone(self), instance.to_owned());
@@ -205,7 +205,7 @@ impl Core {
             if let Err(error) = core.finish_abandoned(id.clone()).await {
                 tracing::debug!(instance = id, %error, "an interrupted deletion is finished later");
             }
-            core.finishing.end(&id);
+            core.deletions.end(&id);
             // A start may have waited for it.
             core.dispatch.message_enqueued(&id, None, core.store.now(), core.store.now());
         });

@@ -73,6 +73,9 @@ pub(crate) struct InstanceDocument {
     pub(crate) etag: Option<Etag>,
 }
 
+/// How long a marked instance is reserved for the deletion that marked it, from the mark and from each batch of removals.
+pub(crate) const DELETION_LEASE_MS: i64 = 60_000;
+
 /// How many commits are remembered.
 const RECENT_ACKS: usize = 4;
 
@@ -169,6 +172,12 @@ impl InstanceDocument {
         self.lock_token.as_deref() == Some(token)
     }
 
+    /// Whether it is marked for deletion and the deletion has made no progress within its lease.
+    pub(crate) fn is_abandoned(&self, now: i64) -> bool {
+        let first_lease = self.updated_at.saturating_add(DELETION_LEASE_MS);
+        self.is_deleting && self.locked_until.unwrap_or(first_lease).max(first_lease) <= now
+    }
+
     /// Whether clients and administrators see it.
     pub(crate) fn is_visible(&self) -> bool {
         !self.is_provisional && !self.is_deleting
@@ -210,6 +219,16 @@ impl From<PinnedVersion> for semver::Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_deletion_is_abandoned_when_its_lease_has_ended() {
+        let new = InstanceDocument::provisional("i", "x".to_owned(), 10);
+        let marked = InstanceDocument { is_deleting: true, ..new.clone() };
+        assert!(!marked.is_abandoned(60_009) && marked.is_abandoned(60_010));
+        let extended = InstanceDocument { locked_until: Some(90_000), ..marked };
+        assert!(!extended.is_abandoned(89_999) && extended.is_abandoned(90_000));
+        assert!(!new.is_abandoned(i64::MAX));
+    }
 
     #[test]
     fn removals_are_left_out_of_a_list_in_its_order() {

@@ -9,7 +9,7 @@ mod payload;
 mod queue;
 mod records;
 
-pub(crate) use instance::{Cleanup, InstanceDocument, PinnedVersion};
+pub(crate) use instance::{Cleanup, DELETION_LEASE_MS, InstanceDocument, PinnedVersion};
 pub(crate) use key_value::{KeyValueChange, KeyValueDocument, StagedChange};
 pub(crate) use payload::{PartDocument, Payload};
 pub(crate) use queue::{MessageDocument, WorkerDocument};

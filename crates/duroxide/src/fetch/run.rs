@@ -345,8 +345,8 @@ impl Core {
         Ok(())
     }
 
-    /// Removes what an earlier turn has left, of the version that was read: an instance that was deleted and started again has
-    /// documents of the same ids.
+    /// Removes documents that an earlier turn no longer needs. Conditional on the version that was read: a new instance with
+    /// the same id has documents with the same ids.
     async fn clean_up(
         &self,
         instance: Option<InstanceDocument>,
@@ -360,7 +360,7 @@ impl Core {
             self.store.write_once(&instance.instance_id, &[replace]).await.map(drop)
         };
         match removed.await {
-            // Somebody else was here meanwhile: it is looked at again.
+            // The instance has changed: the caller reads it again.
             Err(failure)
                 if matches!(failure.cause, Cause::PreconditionFailed | Cause::NotFound) =>
             {

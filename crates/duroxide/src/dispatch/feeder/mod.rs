@@ -16,10 +16,9 @@ use tokio::time::Instant;
 use super::pace::{Pace, PaceSettings};
 use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting, State};
 use crate::activity_filter::ActivityFilter;
-use crate::admin::SWEEP_LEASE_MS;
 use crate::call::metered;
 use crate::core::Core;
-use crate::documents::{PinnedVersion, kinds};
+use crate::documents::{DELETION_LEASE_MS, PinnedVersion, kinds};
 use crate::failure::Failure;
 use crate::fetch::is_supported;
 use crate::leases::Slots;
@@ -219,7 +218,7 @@ impl Core {
         parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
-            ("@abandoned", json!(now.saturating_sub(SWEEP_LEASE_MS))),
+            ("@abandoned", json!(now.saturating_sub(DELETION_LEASE_MS))),
             ("@before", json!(before)),
         ]);
         let query = self.store.query(Scope::Everything, &text, &parameters).with_page_size(PAGE);

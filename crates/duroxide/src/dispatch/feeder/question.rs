@@ -23,7 +23,8 @@ const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
 const INTENTS: &str =
     "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
 
-/// Instances whose deletion was interrupted. Whoever looks at the slots of others looks for them too.
+/// Instances whose deletion was interrupted. They belong to no slot, so the query for the slots of other processes includes
+/// them.
 const ABANDONED: &str = "(c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
      AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now))";
 

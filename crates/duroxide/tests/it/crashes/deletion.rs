@@ -1,5 +1,5 @@
-//! A deletion that is interrupted: it is finished by whoever asks for it again, starts an instance of that id, or finds what
-//! it has left. Nothing is left of it then, and the id can be used.
+//! Interrupted deletions are finished by the next deletion, by a start with the same id, or by a process that looks for work.
+//! Nothing is left of them then, and the id can be used.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::dispatcher::{CHILD, PARENT, raise, start, work};
 use crate::turns::{self, Done, ack, enqueue, fetch};
 use crate::world::World;
 
-/// What a deletion leaves: the tombstones of messages between the two, which their senders could deliver again.
+/// The documents of the tree, without the tombstones that a deletion keeps: those of messages that could be delivered again.
 const LEFT: &str = "SELECT c.id, c.type FROM c WHERE STARTSWITH(c.instanceId, 'parent') \
      AND NOT (c.type = 'tombstone' AND STARTSWITH(c.id, 'outbox:'))";
 
@@ -108,7 +108,7 @@ async fn a_deletion_is_finished_by_a_start_of_the_same_id() {
     .await;
 }
 
-/// Nobody asks for it again.
+/// No client asks for it again.
 #[tokio::test(start_paused = true)]
 async fn a_deletion_is_finished_by_a_process_that_looks_for_work() {
     interrupt_each(delete, async |world, provider, what| {

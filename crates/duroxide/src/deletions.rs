@@ -1,18 +1,19 @@
-//! Interrupted deletions that this process finishes.
+//! The interrupted deletions that this process is finishing.
 
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The instances whose deletion is being finished, each once.
+/// The ids of the instances whose deletion this process is finishing, so that each is finished by one task.
 #[derive(Debug, Default)]
-pub(crate) struct FinishedDeletions(Mutex<HashSet<String>>);
+pub(crate) struct Deletions(Mutex<HashSet<String>>);
 
-impl FinishedDeletions {
-    /// Notes that a deletion is finished now; not if it is already.
+impl Deletions {
+    /// Adds an instance. Returns whether it was added: not if a task is working on it.
     pub(crate) fn begin(&self, instance: &str) -> bool {
         self.lock().insert(instance.to_owned())
     }
 
+    /// Removes an instance.
     pub(crate) fn end(&self, instance: &str) {
         self.lock().remove(instance);
     }
