@@ -161,7 +161,9 @@ impl Show<'_> {
                 () = tokio::time::sleep_until(at.into()), if step.is_some() => self.step(began).await?,
                 _ = due.tick() => {
                     self.sample(began.elapsed())?;
-                    if began.elapsed() >= end && (self.is_drained()? || began.elapsed() >= end + DRAIN) {
+                    // The last order may be started at the very end.
+                    let is_drained = orders.is_finished() && self.is_drained()?;
+                    if began.elapsed() >= end && (is_drained || began.elapsed() >= end + DRAIN) {
                         break;
                     }
                 }
