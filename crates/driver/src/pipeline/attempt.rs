@@ -156,11 +156,10 @@ impl Run<'_> {
         if diagnostics.attempts().is_empty() && routed.probe.is_none() {
             self.look_for_session(&mut routed, terms, &wanted, state.now);
         }
-        let home = (wanted.traffic == Traffic::Reads)
-            .then(|| session_home(&snapshot, &wanted, self.core.locations.config(), state.now))
-            .flatten();
-        state.asks_home = home.is_some_and(|home| home.slot == routed.endpoint.slot);
-        terms.is_hub_only = state.asks_home && state.target == RetryTarget::WriteRegion;
+        terms.is_hub_only = state.target == RetryTarget::WriteRegion
+            && wanted.traffic == Traffic::Reads
+            && session_home(&snapshot, &wanted, self.core.locations.config(), state.now)
+                == Some(&routed.endpoint);
         state.asks_hub = terms.is_hub_only;
         if routed.probe.is_some() {
             terms.execution_context = ExecutionContext::CircuitBreakerProbe;

@@ -51,9 +51,7 @@ pub(crate) struct OperationRetryState {
     pub(crate) missed_session: bool,
     /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
     pub(crate) session_waits: u32,
-    /// Whether the attempt asks the region that has its session by definition.
-    pub(crate) asks_home: bool,
-    /// Whether that region was asked for another replica.
+    /// Whether the region that has the session was asked for another replica.
     pub(crate) asked_other_replica: bool,
     /// Whether the attempt asked its region to answer only as the hub of the partition.
     pub(crate) asks_hub: bool,
@@ -79,7 +77,6 @@ impl OperationRetryState {
             takes_session_anew: true,
             missed_session: false,
             session_waits: 0,
-            asks_home: false,
             asked_other_replica: false,
             asks_hub: false,
             was_write_refused: false,
