@@ -69,6 +69,12 @@ impl Failure {
         Self { cause, position, error }
     }
 
+    /// Whether the service will refuse the request whenever it is sent: it is malformed or too large.
+    pub(crate) fn can_never_succeed(&self) -> bool {
+        let code = self.error.status().map(CosmosStatus::code);
+        self.cause == Cause::Refused && matches!(code, Some(400 | 413))
+    }
+
     /// What a failed read means.
     pub(crate) fn of_read(error: sidereal::Error) -> Self {
         Self { cause: cause(&error), position: None, error }

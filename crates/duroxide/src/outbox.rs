@@ -48,6 +48,18 @@ const MAX_REMEMBERED: usize = 10_000;
 /// A delivery after this long could create a message whose tombstone has ended.
 const MAX_AGE_MS: i64 = (TOMBSTONE_SECONDS as i64 - 24 * 3600) * 1000;
 
+impl IntentDocument {
+    /// Whether it is pending, and a second delivery has no effect.
+    pub(crate) fn is_deliverable(&self, now: i64) -> bool {
+        self.status == delivery::PENDING && !self.is_too_old(now)
+    }
+
+    /// Whether the tombstone of an earlier delivery may have ended.
+    fn is_too_old(&self, now: i64) -> bool {
+        now - self.created_at > MAX_AGE_MS
+    }
+}
+
 /// Intents that this process could not deliver yet, by their ids.
 #[derive(Debug, Default)]
 pub(crate) struct Undelivered(Mutex<HashMap<String, IntentDocument>>);
@@ -264,7 +276,7 @@ impl Core {
                 return Ok(());
             }
         }
-        if self.store.now() - intent.created_at > MAX_AGE_MS {
+        if intent.is_too_old(self.store.now()) {
             let sentence =
                 "a message is too old to be delivered without the risk of delivering it twice";
             tracing::error!(id = intent.id, target = intent.target_instance_id, "{sentence}");

@@ -30,8 +30,8 @@ const PARENTS_AT_ONCE: usize = 200;
 const MARK_ATTEMPTS: usize = 10;
 
 /// A marked instance.
-struct Marked {
-    instance: InstanceDocument,
+pub(super) struct Marked {
+    pub(super) instance: InstanceDocument,
     /// Whether an earlier deletion marked it, which may have removed some of its documents.
     was_marked: bool,
 }
@@ -44,21 +44,21 @@ impl Core {
         ids: &[String],
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        let (mut ids, mut instances) = (ids.to_vec(), Vec::new());
-        let mut next = 0;
-        while let Some(id) = ids.get(next).cloned() {
-            next += 1;
-            let there =
-                self.read_instance(&id).await.map_err(|failure| failure.tell(ATOMIC, &id))?;
-            let Some(there) = there.filter(|there| !there.is_provisional) else { continue };
-            if there.is_deleting {
-                let children = self.children(ATOMIC, &[&id]).await?;
-                let others = children.into_iter().filter(|child| !ids.contains(child));
-                ids.extend(others.collect::<Vec<_>>());
-            }
-            let checked = marked(&there, force, there.updated_at);
+        let mut ids = ids.to_vec();
+        let mut instances = self.read_instances(&ids).await?;
+        let begun = instances.iter().filter(|it| it.is_deleting);
+        let begun: Vec<String> = begun.map(|it| it.instance_id.clone()).collect();
+        if !begun.is_empty() {
+            let known: HashSet<&str> = ids.iter().map(String::as_str).collect();
+            let mut others = self.descendants(ATOMIC, begun).await?;
+            others.retain(|id| !known.contains(id.as_str()));
+            instances.extend(self.read_instances(&others).await?);
+            ids.extend(others);
+        }
+        instances.retain(|instance| !instance.is_provisional);
+        for instance in &instances {
+            let checked = marked(instance, force, instance.updated_at);
             checked.map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
-            instances.push(there);
         }
         self.check_orphans(&ids).await?;
         let all = self.mark_all(parents_first(instances), force).await?;
@@ -68,6 +68,19 @@ impl Core {
             return Err(error);
         }
         self.remove_marked(all.into_iter().map(|marked| marked.instance).collect()).await
+    }
+
+    /// Reads instances. Missing ones are left out.
+    pub(super) async fn read_instances(
+        &self,
+        ids: &[String],
+    ) -> Result<Vec<InstanceDocument>, ProviderError> {
+        let mut found = Vec::new();
+        for id in ids {
+            let there = self.read_instance(id).await.map_err(|failure| failure.tell(ATOMIC, id))?;
+            found.extend(there);
+        }
+        Ok(found)
     }
 
     /// Refuses to delete an instance without the instances that it started.
@@ -94,9 +107,8 @@ impl Core {
     ) -> Result<Vec<Marked>, ProviderError> {
         let mut all = Vec::new();
         for instance in instances {
-            let was_marked = instance.is_deleting;
             match self.mark(instance, force).await {
-                Ok(there) => all.extend(there.map(|instance| Marked { instance, was_marked })),
+                Ok(marked) => all.extend(marked),
                 Err(error) => {
                     self.unmark(all).await;
                     return Err(error);
@@ -111,23 +123,28 @@ impl Core {
         &self,
         mut instance: InstanceDocument,
         force: bool,
-    ) -> Result<Option<InstanceDocument>, ProviderError> {
+    ) -> Result<Option<Marked>, ProviderError> {
         let id = instance.instance_id.clone();
+        let mut sent_at = None;
         for _ in 0..MARK_ATTEMPTS {
             if instance.is_deleting {
-                return Ok(Some(instance));
+                // Its own mark, if only the answer was lost.
+                let was_marked = sent_at != Some(instance.updated_at);
+                return Ok(Some(Marked { instance, was_marked }));
             }
-            instance = marked(&instance, force, self.store.now())
+            let now = self.store.now();
+            sent_at = Some(now);
+            instance = marked(&instance, force, now)
                 .map_err(|sentence| ProviderError::permanent(ATOMIC, sentence))?;
             let write = Write::replace(&instance.id, &instance, instance.etag.clone());
-            let until = self.store.now().saturating_add(PATIENCE_MS);
-            let failure = match self.store.write(&id, &[write], until).await {
-                Ok(results) => {
-                    instance.etag = results.first().and_then(|it| it.etag().cloned());
-                    return Ok(Some(instance));
-                }
-                Err(failure) => failure,
-            };
+            let failure =
+                match self.store.write(&id, &[write], now.saturating_add(PATIENCE_MS)).await {
+                    Ok(results) => {
+                        instance.etag = results.first().and_then(|it| it.etag().cloned());
+                        return Ok(Some(Marked { instance, was_marked: false }));
+                    }
+                    Err(failure) => failure,
+                };
             match failure.cause {
                 Cause::PreconditionFailed | Cause::NotFound | Cause::Ambiguous => {}
                 _ => return Err(failure.tell(ATOMIC, &id)),
@@ -170,7 +187,7 @@ impl Core {
              AND (IS_DEFINED(c.isDeleting) OR c.status IN ('Completed', 'Failed', 'ContinuedAsNew'))"
         );
         for id in self.filtered(BULK, &condition, &filter).await? {
-            let tree = self.tree(BULK, &id).await?;
+            let tree = self.descendants(BULK, vec![id]).await?;
             let deleted = self.delete_instances(&tree, true).await?;
             result.instances_deleted += deleted.instances_deleted;
             result.executions_deleted += deleted.executions_deleted;
@@ -180,19 +197,20 @@ impl Core {
         Ok(result)
     }
 
-    /// An instance and all that descend from it.
-    pub(super) async fn tree(
+    /// Instances and all their descendants, each once.
+    pub(super) async fn descendants(
         &self,
         operation: &str,
-        root: &str,
+        roots: Vec<String>,
     ) -> Result<Vec<String>, ProviderError> {
-        let (mut found, mut begun) = (vec![root.to_owned()], 0);
+        let mut known: HashSet<String> = roots.iter().cloned().collect();
+        let (mut found, mut begun) = (roots, 0);
         while begun < found.len() {
             let end = found.len().min(begun + PARENTS_AT_ONCE);
             let parents: Vec<&str> = found[begun..end].iter().map(String::as_str).collect();
             let children = self.children(operation, &parents).await?;
             begun = end;
-            found.extend(children);
+            found.extend(children.into_iter().filter(|child| known.insert(child.clone())));
         }
         Ok(found)
     }

@@ -37,14 +37,17 @@ impl Core {
         self: &Arc<Self>,
         mut marked: Vec<InstanceDocument>,
     ) -> Result<DeleteInstanceResult, ProviderError> {
+        let mut deleted: HashSet<String> = marked.iter().map(|it| it.instance_id.clone()).collect();
         let mut settled = 0;
         while let Some(instance) = marked.get(settled).cloned() {
             settled += 1;
-            let deleted: HashSet<&str> = marked.iter().map(|it| it.instance_id.as_str()).collect();
             let late = self.settle_messages(&instance, &deleted).await;
             let late = late.map_err(|failure| failure.tell(ATOMIC, &instance.instance_id))?;
-            for child in late {
-                marked.extend(self.mark(child, true).await?);
+            let late = self.descendants(ATOMIC, late).await?;
+            let late: Vec<String> =
+                late.into_iter().filter(|id| deleted.insert(id.clone())).collect();
+            for child in self.read_instances(&late).await? {
+                marked.extend(self.mark(child, true).await?.map(|child| child.instance));
             }
         }
         let mut result = DeleteInstanceResult::default();
@@ -57,28 +60,32 @@ impl Core {
         Ok(result)
     }
 
-    /// Delivers or cancels the pending messages of a marked instance. Returns children that were started in the meantime.
+    /// Delivers or cancels the pending messages of a marked instance. Returns the ids of children that were started in the
+    /// meantime.
     async fn settle_messages(
         self: &Arc<Self>,
         instance: &InstanceDocument,
-        deleted: &HashSet<&str>,
-    ) -> Result<Vec<InstanceDocument>, Failure> {
+        deleted: &HashSet<String>,
+    ) -> Result<Vec<String>, Failure> {
         let id = &instance.instance_id;
         let intents: Vec<IntentDocument> =
             self.store.documents(Scope::Partition(id), INTENTS, &[]).await?;
         let mut late = Vec::new();
-        for intent in intents.into_iter().filter(|it| instance.has_committed(it.staged_turn)) {
+        let is_pending = |it: &IntentDocument| {
+            instance.has_committed(it.staged_turn) && it.is_deliverable(self.store.now())
+        };
+        for intent in intents.into_iter().filter(is_pending) {
             let text = self.text_of(id, &intent.id, &intent.payload).await?;
             match serde_json::from_str(&text) {
                 Ok(WorkItem::StartOrchestration { parent_instance: Some(parent), .. })
                     if parent == *id =>
                 {
                     let child = self.prevent_start(&intent).await?;
-                    late.extend(child.filter(|it| !deleted.contains(it.instance_id.as_str())));
+                    late.extend(child.map(|it| it.instance_id));
                 }
-                _ if deleted.contains(intent.target_instance_id.as_str()) => {}
+                _ if deleted.contains(&intent.target_instance_id) => {}
                 _ => match self.deliver(&intent, text).await {
-                    Err(failure) if failure.cause == Cause::Refused => {
+                    Err(failure) if failure.can_never_succeed() => {
                         let (id, error) = (&intent.id, failure.error());
                         tracing::error!(id, %error, "a message of a deleted instance is dropped");
                     }
@@ -119,19 +126,28 @@ impl Core {
     async fn sweep(&self, mut instance: InstanceDocument) -> Result<Swept, Failure> {
         let id = instance.instance_id.clone();
         let mut swept = Swept::default();
+        let mut give_up = self.store.now().saturating_add(PATIENCE_MS);
         while let Err(failure) = self.sweep_once(&mut instance, &mut swept).await {
             match failure.cause {
                 Cause::PreconditionFailed | Cause::NotFound | Cause::Ambiguous => {}
                 Cause::Conflict | Cause::Transient | Cause::Refused => return Err(failure),
             }
-            match self.read_instance(&id).await? {
-                Some(there) if there.is_deleting && there.incarnation == instance.incarnation => {
-                    instance = there;
-                    tokio::time::sleep(self.store.clock().jittered(OTHER_SWEEPS)).await;
-                }
-                // Another process has removed the rest.
-                _ => break,
+            let there = self.read_instance(&id).await?;
+            let there = there.filter(|there| there.incarnation == instance.incarnation);
+            // Otherwise another process has removed the rest.
+            let Some(there) = there else { break };
+            let now = self.store.now();
+            match there.etag == instance.etag {
+                true if now >= give_up => return Err(failure),
+                true => {}
+                false => give_up = now.saturating_add(PATIENCE_MS),
             }
+            if !there.is_deleting {
+                // The deletion that set the mark has taken it back.
+                return Err(failure);
+            }
+            instance = there;
+            tokio::time::sleep(self.store.clock().jittered(OTHER_SWEEPS)).await;
         }
         self.replays.forget(&id);
         // Nor does a dispatcher of this process have it any more: its lock went with it.
@@ -202,33 +218,44 @@ impl Core {
         }
         let (core, id) = (Arc::clone(self), instance.to_owned());
         self.spawn_metered(ATOMIC, async move {
-            if let Err(error) = core.finish_abandoned(id.clone()).await {
-                tracing::debug!(instance = id, %error, "an interrupted deletion is finished later");
+            let mut root = id.clone();
+            match core.abandoned_root(&id).await {
+                Ok(Some(found)) if found == id || core.deletions.move_to_root(&id, &found) => {
+                    root = found;
+                    tracing::info!(instance = root, "an interrupted deletion is finished");
+                    if let Err(error) = core.delete_instances(&[root.clone()], true).await {
+                        tracing::debug!(instance = root, %error, "it is finished later");
+                    }
+                }
+                // Another task finishes it.
+                Ok(Some(_)) => return,
+                Ok(None) => {}
+                Err(failure) => {
+                    tracing::debug!(instance = id, error = %failure.error(), "it is finished later");
+                }
             }
-            core.deletions.end(&id);
+            core.deletions.end(&root);
             // A start may have waited for it.
             core.dispatch.message_enqueued(&id, None, core.store.now(), core.store.now());
         });
     }
 
-    async fn finish_abandoned(self: &Arc<Self>, mut id: String) -> Result<(), ProviderError> {
-        // The deletion began with the instance that has started the others.
-        let mut seen = HashSet::new();
+    /// The topmost marked ancestor of an instance, or itself, whose deletion has made no progress. None if the deletion is in
+    /// progress or has ended.
+    async fn abandoned_root(&self, instance: &str) -> Result<Option<String>, Failure> {
+        let (mut id, mut seen) = (instance.to_owned(), HashSet::new());
         while seen.insert(id.clone()) {
-            let tell = |failure: Failure| failure.tell(ATOMIC, &id);
-            let there = self.read_instance(&id).await.map_err(tell)?;
+            let there = self.read_instance(&id).await?;
             let Some(there) = there.filter(|it| it.is_abandoned(self.store.now())) else {
-                return Ok(());
+                return Ok(None);
             };
             let Some(parent) = there.parent_instance_id else { break };
-            let above = self.read_instance(&parent).await.map_err(tell)?;
-            match above {
+            match self.read_instance(&parent).await? {
                 Some(above) if above.is_deleting => id = parent,
                 _ => break,
             }
         }
-        tracing::info!(instance = id, "a deletion that was interrupted is finished");
-        self.delete_instances(&[id], true).await.map(drop)
+        Ok(Some(id))
     }
 }
 
