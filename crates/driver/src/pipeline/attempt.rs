@@ -161,6 +161,8 @@ impl Run<'_> {
             && session_home(&snapshot, &wanted, self.core.locations.config(), state.now)
                 == Some(&routed.endpoint);
         state.asks_hub = terms.is_hub_only;
+        state.asks_only_writer = !account.is_multi_write()
+            && account.write_endpoints().first().is_some_and(|it| it.slot == routed.endpoint.slot);
         if routed.probe.is_some() {
             terms.execution_context = ExecutionContext::CircuitBreakerProbe;
         }

@@ -51,7 +51,9 @@ pub(crate) struct OperationRetryState {
     pub(crate) missed_session: bool,
     /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
     pub(crate) session_waits: u32,
-    /// Whether the region that has the session was asked for another replica.
+    /// Whether the attempt asks the only region that accepted writes when it began.
+    pub(crate) asks_only_writer: bool,
+    /// Whether that region was asked for another replica.
     pub(crate) asked_other_replica: bool,
     /// Whether the attempt asked its region to answer only as the hub of the partition.
     pub(crate) asks_hub: bool,
@@ -77,6 +79,7 @@ impl OperationRetryState {
             takes_session_anew: true,
             missed_session: false,
             session_waits: 0,
+            asks_only_writer: false,
             asked_other_replica: false,
             asks_hub: false,
             was_write_refused: false,

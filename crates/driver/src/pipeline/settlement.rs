@@ -300,17 +300,12 @@ impl Run<'_> {
             if status == CosmosStatus::READ_SESSION_NOT_AVAILABLE);
         let is_retried =
             verdict.charged == Some(Budget::Session) && verdict.decision.target().is_some();
-        let may_ask =
-            !raced.is_hedge && !state.asked_other_replica && !self.service_moves_partitions();
-        if !(is_missing && is_retried && may_ask) {
-            return None;
-        }
-        let (snapshot, now) = (self.core.locations.snapshot(), Clock::now());
-        let wanted = self.wanted(state, None);
-        let home = session_home(&snapshot, &wanted, self.core.locations.config(), now)?;
-        let is_home = *home == *raced.endpoint;
-        let has_time = self.deadline.is_none_or(|deadline| now + REPLICA_PAUSE < deadline);
-        (is_home && has_time).then_some(Verdict {
+        let may_ask = state.asks_only_writer
+            && !raced.is_hedge
+            && !state.asked_other_replica
+            && !self.service_moves_partitions();
+        let has_time = self.deadline.is_none_or(|deadline| Clock::now() + REPLICA_PAUSE < deadline);
+        (is_missing && is_retried && may_ask && has_time).then_some(Verdict {
             decision: Decision::RetryHere {
                 after: REPLICA_PAUSE,
                 manner: Manner::Unchanged,
