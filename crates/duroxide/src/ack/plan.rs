@@ -119,7 +119,24 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     plan.instance.cleanup.extend(later(turn, left));
     commit.extend_from_slice(&removed[..left]);
     (plan.staged, plan.commit) = (write::chunks(staged, beside), commit);
+    check_size(&plan)?;
     Ok(plan)
+}
+
+/// Refuses a turn of which a batch cannot be sent: the limits of duroxide on statuses and keys keep it from happening.
+fn check_size(plan: &AckPlan) -> Result<(), ProviderError> {
+    let instance = replaced(&plan.instance).bytes();
+    let last: usize = plan.commit.iter().map(Write::bytes).sum();
+    let staged = plan.staged.iter().map(|batch| batch.iter().map(Write::bytes).sum());
+    let largest = instance + staged.chain([last]).max().unwrap_or_default();
+    if largest <= write::MAX_BATCH_BYTES {
+        return Ok(());
+    }
+    let sentence = format!(
+        "{}: the turn writes {largest} bytes at once, and the service takes 2 MB: shorten the custom status or the values",
+        plan.instance.instance_id
+    );
+    Err(ProviderError::permanent(OPERATION, sentence))
 }
 
 /// The instance as the first change of a batch; its etag is added where it is sent.
@@ -373,7 +390,7 @@ fn execution(
         let output = metadata
             .output
             .clone()
-            .map(|output| Payload::of(&instance.instance_id, &execution.id, output));
+            .map(|output| Payload::of_output(&instance.instance_id, &execution.id, output));
         let (output, parts) = output.unzip();
         execution.output = output;
         documents.parts.extend(parts.into_iter().flatten());

@@ -44,6 +44,7 @@ pub struct InstanceSummary {
     /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
     pub status: String,
     /// What it has said of itself.
+    #[serde(default, with = "crate::documents::compact")]
     pub custom_status: Option<String>,
     /// Its current execution.
     pub current_execution_id: u64,

@@ -23,6 +23,8 @@ pub(crate) struct InstanceDocument {
     pub(crate) parent_instance_id: Option<String>,
     /// Of the current execution.
     pub(crate) pinned_duroxide_version: Option<PinnedVersion>,
+    // The instance is in every batch: what it takes there must not depend on the characters of the status.
+    #[serde(default, with = "super::compact")]
     pub(crate) custom_status: Option<String>,
     pub(crate) custom_status_version: u64,
     pub(crate) lock_token: Option<String>,

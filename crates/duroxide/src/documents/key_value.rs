@@ -32,6 +32,8 @@ pub(crate) struct KeyValueDocument {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct KeyValueChange {
+    // Up to four copies are in one document.
+    #[serde(default, with = "super::compact")]
     pub(crate) value: Option<String>,
     pub(crate) last_updated_at: u64,
 }

@@ -12,6 +12,7 @@ mod deliveries;
 mod dispatcher;
 #[cfg(feature = "emulator")]
 mod embedded;
+mod escapes;
 mod feeding;
 mod locking_ahead;
 mod loops;
