@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_driver::{CosmosOperation, CosmosResponse};
+use sidereal_protocol::headers::ResponseHeaders;
 use sidereal_protocol::{
     BatchOperation, BatchOperationType, BatchResult, CosmosStatus, Etag, MAX_BATCH_BYTES,
     MAX_BATCH_OPERATIONS, PartitionKey, RegionName, ResourceLink, ResourceType, SessionToken,
@@ -270,6 +271,12 @@ impl BatchResponse {
     #[must_use]
     pub fn region(&self) -> Option<&RegionName> {
         self.response.region()
+    }
+
+    /// The headers, read as what they mean.
+    #[must_use]
+    pub fn headers(&self) -> ResponseHeaders<'_> {
+        self.response.headers()
     }
 
     /// What happened, attempt by attempt.

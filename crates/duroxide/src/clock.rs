@@ -4,14 +4,19 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sidereal::ItemResponse;
 use sidereal::driver::system::Clock;
-use sidereal_protocol::HttpDate;
 
 use crate::store::millis;
 
-/// A smaller difference from the service's clock is not corrected: its `Date` has a resolution of one second.
+/// A larger difference from the service's clock is corrected as soon as it is certain.
 const TOLERATED_SKEW_MS: i64 = 2_000;
+
+/// A smaller one is corrected once it is known to within this. The service's `Date` has a resolution of one second, so that
+/// takes some dozens of responses.
+const KNOWN_TO_WITHIN_MS: i64 = 250;
+
+/// Samples that contradict each other by less are those of clocks that run at different rates.
+const DRIFT_MS: i64 = 100;
 
 /// Time stands still for as long as this instead of stepping back. A machine whose clock was set back by more would
 /// otherwise hold its locks for as long.
@@ -48,15 +53,28 @@ impl Skew {
         Self { least: date - received, most: date + 999 - sent }
     }
 
-    /// What both say. If they contradict each other, one of the clocks was set: the new one counts.
+    /// What both say. Clocks that drift move the interval; if they contradict each other by more, one of them was set, and
+    /// the newer sample counts.
     fn and(self, newer: Self) -> Self {
         let both = Self { least: self.least.max(newer.least), most: self.most.min(newer.most) };
-        if both.least <= both.most { both } else { newer }
+        let (gap, width) = (both.least - both.most, self.most - self.least);
+        match gap {
+            ..=0 => both,
+            1..=DRIFT_MS if newer.least > self.most => {
+                Self { least: newer.least, most: newer.least + width }
+            }
+            1..=DRIFT_MS => Self { least: newer.most - width, most: newer.most },
+            _ => newer,
+        }
     }
 
-    /// What to add to the machine's time; nothing unless it is certain to be wrong by more than is tolerated.
+    /// What to add to the machine's time. Nothing unless the difference is certain to be large, or known well.
     fn correction(self) -> i64 {
+        let middle = self.least + (self.most - self.least) / 2;
+        let is_known = self.most - self.least <= KNOWN_TO_WITHIN_MS;
         match (self.least, self.most) {
+            _ if is_known && middle.abs() > KNOWN_TO_WITHIN_MS => middle,
+            _ if is_known => 0,
             (least, _) if least > TOLERATED_SKEW_MS => least,
             (_, most) if most < -TOLERATED_SKEW_MS => most,
             _ => 0,
@@ -86,15 +104,9 @@ impl ProviderClock {
         millis_since_epoch(self.clock.wall())
     }
 
-    /// Takes note of the `Date` of a response to a request that was sent at a machine time.
-    pub(crate) fn observe_response(&self, sent: i64, response: &ItemResponse) {
-        let date = response.headers().text(&http::header::DATE);
-        if let Some(date) = date.and_then(|date| date.parse::<HttpDate>().ok()) {
-            self.observe(sent, date.time());
-        }
-    }
-
-    fn observe(&self, sent: i64, date: SystemTime) {
+    /// Records the `Date` of a response to a request that was sent at a machine time.
+    pub(crate) fn observe(&self, sent: i64, date: Option<SystemTime>) {
+        let Some(date) = date else { return };
         let newer = Skew::of(sent, self.machine_time(), millis_since_epoch(date));
         let mut known = self.shared.skew.lock().unwrap_or_else(PoisonError::into_inner);
         let skew = known.map_or(newer, |known| known.and(newer));
@@ -113,6 +125,18 @@ impl ProviderClock {
         // Up to a twentieth of the pause, by a random byte.
         let jitter = u32::from(self.clock.new_id().as_bytes()[15]);
         pause - pause * jitter / (255 * 20)
+    }
+
+    /// A pause before something is tried again, of half to all of a time: those who failed together do not come back together.
+    pub(crate) fn backoff(&self, pause: Duration) -> Duration {
+        let jitter = u32::from(self.clock.new_id().as_bytes()[15]);
+        pause - pause * jitter / (255 * 2)
+    }
+
+    /// The difference from the service's clock that is corrected, in milliseconds.
+    #[cfg(feature = "otel")]
+    pub(crate) fn correction(&self) -> i64 {
+        self.shared.correction.load(Ordering::Relaxed)
     }
 
     /// The first of as many numbers as this process enqueues.
@@ -158,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_narrow_what_is_known_until_one_contradicts_them() {
+    fn samples_narrow_the_interval_until_one_contradicts_it() {
         let known = Skew::of(10_000, 10_100, 20_000);
         let narrowed = known.and(Skew::of(10_900, 10_950, 21_000));
         assert_eq!(narrowed, Skew { least: 10_050, most: 10_999 });
@@ -167,13 +191,36 @@ mod tests {
     }
 
     #[test]
+    fn clocks_that_drift_move_the_interval() {
+        let known = Skew { least: 900, most: 1_000 };
+        let faster = known.and(Skew { least: 1_020, most: 1_900 });
+        assert_eq!(faster, Skew { least: 1_020, most: 1_120 });
+        assert_eq!(faster.and(Skew { least: 0, most: 1_000 }), known);
+    }
+
+    /// Two machines that differed by less than four seconds judged each other's locks by that much.
+    #[test]
+    fn a_difference_that_is_known_well_is_corrected_by_the_middle_of_the_interval() {
+        for offset in [-1_500, -400, 0, 100, 700, 1_900] {
+            // Responses at any fraction of the service's second.
+            let samples = (0..60).map(|number| {
+                let at = 1_000_000 + number * 1_017;
+                Skew::of(at, at + 10, (at + offset).div_euclid(1_000) * 1_000)
+            });
+            let skew = samples.reduce(Skew::and).unwrap();
+            let left = offset - skew.correction();
+            assert!(left.abs() <= KNOWN_TO_WITHIN_MS, "{offset}: {skew:?}");
+        }
+    }
+
+    #[test]
     fn time_does_not_step_back_when_a_fast_clock_is_corrected() {
         let clock = ProviderClock::new(Clock::simulated(1, seconds(100)));
         let before = clock.now();
-        clock.observe(clock.machine_time(), seconds(50));
+        clock.observe(clock.machine_time(), Some(seconds(50)));
         assert_eq!(clock.now(), before);
         let slow = ProviderClock::new(Clock::simulated(1, seconds(100)));
-        slow.observe(slow.machine_time(), seconds(160));
+        slow.observe(slow.machine_time(), Some(seconds(160)));
         assert_eq!(slow.now(), 160_000);
     }
 }

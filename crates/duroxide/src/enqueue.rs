@@ -38,8 +38,10 @@ impl Core {
             return Ok(());
         }
         let create = Write::create(&message.id, &message);
+        let until = self.store.now().saturating_add(PATIENCE_MS);
         let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
-        message.etag = self.create_with_parts(instance, create, &parts).await.map_err(tell)?;
+        message.etag =
+            self.create_with_parts(instance, create, &parts, until).await.map_err(tell)?;
         self.message_is_there(message, Some(item.clone()));
         Ok(())
     }
@@ -56,7 +58,8 @@ impl Core {
             let (payload, parts) = Payload::of(&instance, &worker.id, text);
             worker.work_item = payload;
             let create = Write::create(&worker.id, &worker);
-            self.create_with_parts(&instance, create, &parts).await.map_err(tell)?;
+            let until = self.store.now().saturating_add(PATIENCE_MS);
+            self.create_with_parts(&instance, create, &parts, until).await.map_err(tell)?;
         }
         let hint = ItemHint::of(&worker, None);
         self.dispatch.item_enqueued(hint, worker.visible_at, self.store.now());

@@ -1,13 +1,14 @@
 //! The locks that this process holds: what it knows of them saves reading it again. A lock that is not here is
 //! found by its token.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cache::Replay;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, WorkerDocument};
 use crate::fetch::TurnTerms;
+use crate::store::millis;
 
 /// The most locks that are remembered. A process that holds more reads again what it forgot.
 const MAX_HELD: usize = 10_000;
@@ -27,13 +28,29 @@ pub(crate) struct HeldTurn {
     pub(crate) lock_timeout: Duration,
     /// What its dispatcher asks for next.
     pub(crate) terms: Option<TurnTerms>,
-    /// Its commit may have happened: nothing may be committed with it any more.
-    pub(crate) is_dead: bool,
 }
 
-/// Locks by their tokens. Whoever uses one has it to itself: a renewal and a commit must not overtake each other.
+impl HeldTurn {
+    /// The instance with its lock extended.
+    pub(crate) fn extended(&self, now: i64) -> InstanceDocument {
+        let until = now.saturating_add(millis(self.lock_timeout));
+        let mut instance = self.instance.clone();
+        // A renewal never shortens.
+        instance.locked_until = instance.locked_until.max(Some(until));
+        instance
+    }
+}
+
+/// The most tokens that are remembered as dead. The runtime uses one that failed once more, and at once.
+const MAX_DEAD: usize = 1_000;
+
+/// Locks by their tokens. Each is used by one call at a time: a renewal and a commit must not overtake each other.
 #[derive(Debug)]
-pub(crate) struct Held<T>(Mutex<HashMap<String, Entry<T>>>);
+pub(crate) struct Held<T> {
+    live: Mutex<HashMap<String, Entry<T>>>,
+    /// Tokens whose commit may have happened: nothing may be committed with them any more.
+    dead: Mutex<VecDeque<String>>,
+}
 
 #[derive(Debug)]
 struct Entry<T> {
@@ -46,7 +63,7 @@ pub(crate) type HeldItems = Held<WorkerDocument>;
 
 impl<T> Default for Held<T> {
     fn default() -> Self {
-        Self(Mutex::default())
+        Self { live: Mutex::default(), dead: Mutex::default() }
     }
 }
 
@@ -60,7 +77,7 @@ impl<T> Held<T> {
         now: i64,
     ) -> Arc<tokio::sync::Mutex<T>> {
         let lock = Arc::new(tokio::sync::Mutex::new(held));
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_HELD {
             all.retain(|_, entry| entry.expires > now);
         }
@@ -72,13 +89,13 @@ impl<T> Held<T> {
 
     /// A lock that is remembered.
     pub(crate) fn get(&self, token: &str) -> Option<Arc<tokio::sync::Mutex<T>>> {
-        let all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(token).map(|entry| Arc::clone(&entry.lock))
     }
 
     /// Notes that a lock was extended.
     pub(crate) fn extend(&self, token: &str, expires: i64) {
-        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(entry) = all.get_mut(token) {
             entry.expires = expires;
         }
@@ -86,6 +103,21 @@ impl<T> Held<T> {
 
     /// Forgets a lock that was released.
     pub(crate) fn remove(&self, token: &str) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(token);
+        self.live.lock().unwrap_or_else(PoisonError::into_inner).remove(token);
+    }
+
+    /// Has nothing committed with a token any more.
+    pub(crate) fn kill(&self, token: &str) {
+        let mut dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        if dead.len() >= MAX_DEAD {
+            dead.pop_front();
+        }
+        dead.push_back(token.to_owned());
+    }
+
+    /// Whether nothing may be committed with a token.
+    pub(crate) fn is_dead(&self, token: &str) -> bool {
+        let dead = self.dead.lock().unwrap_or_else(PoisonError::into_inner);
+        dead.iter().any(|it| it == token)
     }
 }

@@ -4,11 +4,14 @@
 //! condition by its own replica: two regions could both grant the same lock. So all requests of all providers of a
 //! container go to one region, which is stored with the container.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use sidereal::options::{AvailabilityOptions, ClientMethodOptions, RequestOptions};
 use sidereal::prelude::*;
 use sidereal_protocol::{AccountProperties, ConsistencyLevel, ReadConsistencyStrategy};
+
+/// How long the driver waits within a request that a lock waits for: less than a quarter of the runtime's shortest lock.
+const BRIEF_WAIT: Duration = Duration::from_secs(1);
 
 /// What every request of a provider asks for.
 #[derive(Clone, Debug, Default)]
@@ -46,6 +49,16 @@ impl RequestTerms {
         let mut terms = Self::anywhere(account);
         terms.request.excluded_regions = Some(others);
         terms.availability.hedging_enabled = Some(false);
+        terms
+    }
+
+    /// The same for a request that something waits for which expires, such as a lock: the driver gives up soon, and the
+    /// provider tries again, with the lock renewed in between.
+    pub(crate) fn brief(&self) -> Self {
+        let mut terms = self.clone();
+        terms.availability.max_throttle_wait = Some(BRIEF_WAIT);
+        terms.availability.max_write_region_wait = Some(BRIEF_WAIT);
+        terms.availability.retry_max_backoff = Some(BRIEF_WAIT);
         terms
     }
 

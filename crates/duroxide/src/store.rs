@@ -5,25 +5,28 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use arc_swap::ArcSwap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use sidereal::prelude::*;
+use sidereal::query::PageStream;
 use sidereal::{BatchItemOptions, BatchOperationResult};
 
 use crate::clock::ProviderClock;
 use crate::failure::{Cause, Failure};
 use crate::meter;
+use crate::outage::Outages;
 use crate::region::RequestTerms;
 use crate::telemetry::{Retried, Telemetry};
 use crate::write::{Change, Write, asks_for_version};
 
 /// The first pause after a request that did not happen; each next one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+// Below the grace that holders of locks have after an outage.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// The container that everything is stored in.
 #[derive(Clone, Debug)]
@@ -31,6 +34,9 @@ pub(crate) struct Store {
     container: ContainerClient,
     clock: ProviderClock,
     terms: Arc<ArcSwap<RequestTerms>>,
+    /// Whether requests other than writes are brief too.
+    is_brief: bool,
+    outages: Arc<Outages>,
     /// How many batches were written, or may have been.
     written: Arc<AtomicU64>,
     /// What the application sees of the provider.
@@ -54,7 +60,18 @@ impl Store {
     ) -> Self {
         let terms = Arc::new(ArcSwap::from_pointee(terms));
         let (written, telemetry) = (Arc::default(), Telemetry::default());
-        Self { container, clock, terms, written, telemetry }
+        let (outages, is_brief) = (Arc::default(), false);
+        Self { container, clock, terms, is_brief, outages, written, telemetry }
+    }
+
+    /// The same for requests that a lock waits for.
+    pub(crate) fn brief(&self) -> Self {
+        Self { is_brief: true, ..self.clone() }
+    }
+
+    fn terms(&self) -> RequestTerms {
+        let terms = self.terms.load();
+        if self.is_brief { terms.brief() } else { RequestTerms::clone(&terms) }
     }
 
     /// How many batches this process has written: if it has not changed, nothing was.
@@ -76,22 +93,71 @@ impl Store {
         self.clock.now()
     }
 
+    /// The time by which locks of others are judged: it stands still while the account does not answer.
+    pub(crate) fn lock_time(&self) -> i64 {
+        self.outages.lock_time(self.now())
+    }
+
+    /// Records what a response says of the clock, and that the account answers.
+    fn answered(&self, sent: i64, date: Option<SystemTime>) {
+        self.clock.observe(sent, date);
+        self.outages.succeeded(self.now());
+    }
+
+    /// Records whether the account has answered with an error, or not at all.
+    fn failed(&self, sent: i64, failure: &Failure) {
+        match failure.cause {
+            Cause::Transient | Cause::Ambiguous => {
+                // The time of sending is the machine's.
+                let took = self.clock.machine_time().saturating_sub(sent);
+                let now = self.now();
+                self.outages.failed(now.saturating_sub(took), now);
+            }
+            Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed | Cause::Refused => {
+                self.outages.succeeded(self.now());
+            }
+        }
+    }
+
     /// Reads a document; none if there is none.
     pub(crate) async fn read<T: DeserializeOwned>(
         &self,
         partition: &str,
         id: &str,
     ) -> Result<Option<T>, Failure> {
-        let (sent, options) = (self.clock.machine_time(), self.terms.load().item());
+        let (sent, options) = (self.clock.machine_time(), self.terms().item());
         let response = self.container.read_item(partition, id, options).await;
-        match self.counted(response) {
-            Ok(response) => {
-                self.clock.observe_response(sent, &response);
-                response.into_model().map(Some).map_err(Failure::of_read)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(Failure::of_read(error)),
+        match self.counted(sent, response, Failure::of_read) {
+            Ok(response) => response.into_model().map(Some).map_err(Failure::of_read),
+            Err(failure) if failure.cause == Cause::NotFound => Ok(None),
+            Err(failure) => Err(failure),
         }
+    }
+
+    /// Repeats something until it succeeds or is refused, or a moment has come.
+    pub(crate) async fn patiently<T, F>(
+        &self,
+        until: i64,
+        run: impl Fn() -> F,
+    ) -> Result<T, Failure>
+    where
+        F: Future<Output = Result<T, Failure>>,
+    {
+        let mut pauses = self.pauses();
+        loop {
+            match run().await {
+                Err(failure) if failure.cause == Cause::Transient && self.now() < until => {
+                    self.telemetry.retried(Retried::Write);
+                    pauses.pause().await;
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// The pauses between attempts of something.
+    pub(crate) fn pauses(&self) -> Pauses<'_> {
+        Pauses { clock: &self.clock, next: FIRST_PAUSE }
     }
 
     /// Changes a document. Says what it is then.
@@ -101,12 +167,11 @@ impl Store {
         id: &str,
         patch: Patch,
     ) -> Result<T, Failure> {
-        let mut options = self.terms.load().item().unwrap_or_default();
+        let mut options = self.terms().item().unwrap_or_default();
         options.write.content_response_on_write = Some(true);
         let sent = self.clock.machine_time();
         let response = self.container.patch_item(partition, id, patch, Some(options)).await;
-        let response = self.counted(response).map_err(Failure::of_write)?;
-        self.clock.observe_response(sent, &response);
+        let response = self.counted(sent, response, Failure::of_write)?;
         response.into_model().map_err(Failure::of_read)
     }
 
@@ -116,53 +181,55 @@ impl Store {
         partition: &str,
         document: &impl serde::Serialize,
     ) -> Result<(), Failure> {
-        let options = self.terms.load().item();
+        let (sent, options) = (self.clock.machine_time(), self.terms().item());
         let response = self.container.create_item(partition, document, options).await;
-        self.counted(response).map(drop).map_err(Failure::of_write)
-    }
-
-    /// A page of a query, with what it cost taken note of.
-    pub(crate) fn counted_page<T>(
-        &self,
-        page: sidereal::Result<QueryPage<T>>,
-    ) -> Result<QueryPage<T>, Failure> {
-        match page {
-            Ok(page) => {
-                self.count_page(&page);
-                Ok(page)
-            }
-            Err(error) => {
-                meter::count_error(&error);
-                Err(Failure::of_read(error))
-            }
-        }
-    }
-
-    pub(crate) fn count_page<T>(&self, page: &QueryPage<T>) {
-        meter::count(page.requests(), page.request_charge());
+        self.counted(sent, response, Failure::of_write).map(drop)
     }
 
     fn counted<T>(
         &self,
+        sent: i64,
         response: sidereal::Result<sidereal::Response<T>>,
-    ) -> sidereal::Result<sidereal::Response<T>> {
-        match &response {
+        failure: fn(sidereal::Error) -> Failure,
+    ) -> Result<sidereal::Response<T>, Failure> {
+        match response {
             Ok(response) => {
                 meter::count(response.diagnostics().attempts().len(), response.request_charge());
+                self.answered(sent, response.headers().date());
+                Ok(response)
             }
-            Err(error) => meter::count_error(error),
+            Err(error) => {
+                meter::count_error(&error);
+                let failure = failure(error);
+                self.failed(sent, &failure);
+                Err(failure)
+            }
         }
-        response
     }
 
-    /// A query, to be run.
-    pub(crate) fn query(
+    /// A query, page by page.
+    pub(crate) fn pages<T: DeserializeOwned>(
+        &self,
+        scope: Scope<'_>,
+        text: &str,
+        parameters: &[(&str, Value)],
+        page_size: Option<u32>,
+    ) -> Pages<T> {
+        let mut query = self.query(scope, text, parameters);
+        if let Some(page_size) = page_size {
+            query = query.with_page_size(page_size);
+        }
+        let (store, sent) = (self.clone(), self.clock.machine_time());
+        Pages { store, sent, pages: query.pages() }
+    }
+
+    fn query(
         &self,
         scope: Scope<'_>,
         text: &str,
         parameters: &[(&str, Value)],
     ) -> sidereal::query::Query {
-        let mut query = self.container.query(text).with_options(self.terms.load().query());
+        let mut query = self.container.query(text).with_options(self.terms().query());
         for (name, value) in parameters {
             query = query.with_parameter(name, value);
         }
@@ -205,10 +272,10 @@ impl Store {
         text: &str,
         parameters: &[(&str, Value)],
     ) -> Result<Vec<T>, Failure> {
-        let mut pages = self.query(scope, text, parameters).pages::<T>();
+        let mut pages = self.pages::<T>(scope, text, parameters, None);
         let mut rows = Vec::new();
         while let Some(page) = pages.next().await {
-            rows.extend(self.counted_page(page)?.into_items());
+            rows.extend(page?.into_items());
         }
         Ok(rows)
     }
@@ -254,15 +321,22 @@ impl Store {
     }
 
     async fn send(&self, batch: TransactionalBatch) -> Result<Vec<BatchOperationResult>, Failure> {
-        let response = self.container.execute_batch(batch, self.terms.load().item()).await;
+        let (sent, options) = (self.clock.machine_time(), self.terms.load().brief().item());
+        let response = self.container.execute_batch(batch, options).await;
         self.written.fetch_add(1, Ordering::Relaxed);
-        match &response {
+        match response {
             Ok(response) => {
                 meter::count(response.diagnostics().attempts().len(), response.request_charge());
+                self.answered(sent, response.headers().date());
+                Ok(response.into_results())
             }
-            Err(error) => meter::count_error(error),
+            Err(error) => {
+                meter::count_error(&error);
+                let failure = Failure::of_write(error);
+                self.failed(sent, &failure);
+                Err(failure)
+            }
         }
-        response.map(sidereal::BatchResponse::into_results).map_err(Failure::of_write)
     }
 
     /// Applies changes to a partition, all or none. What did not happen is tried again until a moment has come.
@@ -272,21 +346,49 @@ impl Store {
         writes: &[Write],
         until: i64,
     ) -> Result<Vec<BatchOperationResult>, Failure> {
-        let mut pause = FIRST_PAUSE;
-        loop {
-            let failure = match self.write_once(partition, writes).await {
-                Ok(results) => return Ok(results),
-                Err(failure) => failure,
-            };
-            let is_over = self.now().saturating_add(millis(pause)) >= until;
-            if failure.cause != Cause::Transient || is_over {
-                return Err(failure);
+        self.patiently(until, || self.write_once(partition, writes)).await
+    }
+}
+
+/// The pages of a query, with their cost counted.
+#[derive(Debug)]
+pub(crate) struct Pages<T> {
+    store: Store,
+    /// The machine's time before the first request.
+    sent: i64,
+    pages: PageStream<T>,
+}
+
+impl<T: DeserializeOwned> Pages<T> {
+    pub(crate) async fn next(&mut self) -> Option<Result<QueryPage<T>, Failure>> {
+        let (store, sent) = (&self.store, self.sent);
+        match self.pages.next().await? {
+            Ok(page) => {
+                meter::count(page.requests(), page.request_charge());
+                store.answered(sent, page.date());
+                Some(Ok(page))
             }
-            self.telemetry.retried(Retried::Write);
-            tracing::debug!(partition, error = %failure.error(), "a batch is tried again");
-            tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            Err(error) => {
+                meter::count_error(&error);
+                let failure = Failure::of_read(error);
+                store.failed(sent, &failure);
+                Some(Err(failure))
+            }
         }
+    }
+}
+
+/// Exponential back-off with jitter.
+#[derive(Debug)]
+pub(crate) struct Pauses<'a> {
+    clock: &'a ProviderClock,
+    next: Duration,
+}
+
+impl Pauses<'_> {
+    pub(crate) async fn pause(&mut self) {
+        tokio::time::sleep(self.clock.backoff(self.next)).await;
+        self.next = (self.next * 2).min(LONGEST_PAUSE);
     }
 }
 

@@ -1,6 +1,7 @@
 //! One page of one range: the request, and its response read as far as rows.
 
 use std::ops::Range;
+use std::time::SystemTime;
 
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
@@ -30,6 +31,7 @@ pub(super) struct RequestFacts {
     pub(super) session_token: Option<SessionToken>,
     pub(super) index_metrics: Option<String>,
     pub(super) query_metrics: Option<String>,
+    pub(super) date: Option<SystemTime>,
     pub(super) diagnostics: DiagnosticsContext,
 }
 
@@ -65,6 +67,7 @@ impl RequestFacts {
             session_token: headers.session_token(),
             index_metrics: headers.index_utilization().map(str::to_owned),
             query_metrics: headers.text(&names::QUERY_METRICS).map(str::to_owned),
+            date: headers.date(),
             diagnostics: response.diagnostics().clone(),
         }
     }

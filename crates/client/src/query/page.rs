@@ -1,6 +1,7 @@
 //! Pages of a result.
 
 use std::fmt;
+use std::time::SystemTime;
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -58,6 +59,7 @@ pub(super) struct PageFacts {
     session_token: Option<SessionToken>,
     index_metrics: Option<String>,
     query_metrics: Vec<String>,
+    date: Option<SystemTime>,
     diagnostics: Vec<DiagnosticsContext>,
 }
 
@@ -69,6 +71,7 @@ impl PageFacts {
     pub(super) fn add(&mut self, facts: RequestFacts) {
         self.charge += facts.charge;
         self.requests += 1;
+        self.date = facts.date.or(self.date);
         match (&mut self.session_token, facts.session_token) {
             (Some(known), Some(more)) => known.merge(&more),
             (known @ None, more) => *known = more,
@@ -152,6 +155,12 @@ impl<T> QueryPage<T> {
     #[must_use]
     pub fn query_metrics(&self) -> &[String] {
         &self.facts.query_metrics
+    }
+
+    /// The service's clock when it sent the last response of the page, to the second.
+    #[must_use]
+    pub fn date(&self) -> Option<SystemTime> {
+        self.facts.date
     }
 
     /// What happened to each request, attempt by attempt; of the first 32 where there were more.

@@ -1,12 +1,9 @@
 //! Giving the activities of a turn to workers that wait for them.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use duroxide::providers::WorkItem;
-use sidereal_protocol::Etag;
-
 use super::Outcome;
+use super::commit::Etags;
 use crate::cache::Version;
 use crate::core::Core;
 use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
@@ -14,9 +11,7 @@ use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
 use crate::prefetch::is_late;
 use crate::store::millis;
-
-/// The versions of documents that were written, by their ids.
-pub(super) type Etags = HashMap<String, Etag>;
+use duroxide::providers::WorkItem;
 
 /// Workers that wait, reserved for the activities of a turn until it is committed. Dropped before, they wait on.
 #[derive(Debug)]

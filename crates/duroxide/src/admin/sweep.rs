@@ -161,10 +161,10 @@ impl Core {
         swept: &mut Swept,
     ) -> Result<(), Failure> {
         let id = instance.instance_id.clone();
-        let query = self.store.query(Scope::Partition(&id), DOCUMENTS, &[]);
-        let mut pages = query.with_page_size(PAGE).pages::<Value>();
+        let mut pages =
+            self.store.pages::<Value>(Scope::Partition(&id), DOCUMENTS, &[], Some(PAGE));
         while let Some(page) = pages.next().await {
-            let rows = self.store.counted_page(page)?.into_items().into_iter();
+            let rows = page?.into_items().into_iter();
             let found: Vec<Found> = rows.filter_map(|row| self.store.readable(row)).collect();
             let SweepPlan { writes, swept: planned } = sweep(instance, &found);
             self.remove_fenced(instance, writes, Some(DELETION_LEASE_MS)).await?;

@@ -45,7 +45,9 @@ impl Retry {
 
     fn after(pause: i64, why: Blocked, now: i64) -> Self {
         let at = match why {
-            Blocked::Locked { until } => until.min(now.saturating_add(pause)),
+            Blocked::Locked { until } if until > now => until.min(now.saturating_add(pause)),
+            // In an outage a lock counts although its time is over.
+            Blocked::Locked { .. } => now.saturating_add(pause),
             Blocked::LeftAlone { until } => until,
             Blocked::Unready => now.saturating_add(pause),
         };

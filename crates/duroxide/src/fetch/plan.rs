@@ -35,6 +35,8 @@ pub(crate) struct ReadMessage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchTerms<'a> {
     pub(crate) now: i64,
+    /// The time by which locks of others are judged: `now`, but for outages.
+    pub(crate) lock_time: i64,
     pub(crate) locked_until: i64,
     pub(crate) token: &'a str,
     /// The incarnation of the instance, if it is created by this lock.
@@ -91,7 +93,7 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     let InstanceView { instance, mut messages, has_unreadable } = view;
     let has_messages = has_unreadable || !messages.is_empty();
     if let Some(instance) = &instance {
-        if instance.is_locked(terms.now) {
+        if instance.is_locked(terms.lock_time) {
             return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
         }
         if instance.is_deleting || !is_compatible(instance, terms) {
@@ -262,8 +264,14 @@ mod tests {
         messages: Vec<ReadMessage>,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> FetchPlan {
-        let terms =
-            FetchTerms { now: 100, locked_until: 200, token: "t", incarnation: "y", filter };
+        let terms = FetchTerms {
+            now: 100,
+            lock_time: 100,
+            locked_until: 200,
+            token: "t",
+            incarnation: "y",
+            filter,
+        };
         plan(InstanceView { instance, messages, has_unreadable: false }, terms)
     }
 

@@ -26,7 +26,7 @@ use crate::held::HeldTurn;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::lock_token::LockToken;
 use crate::store::{Scope, millis};
-use crate::telemetry::{Queue, Retried};
+use crate::telemetry::{Occurrence, Queue, Retried};
 use crate::write;
 
 const OPERATION: &str = "fetch_orchestration_item";
@@ -36,7 +36,7 @@ type FetchedTurn = (OrchestrationItem, String, u32);
 
 /// Instances with messages that are due, those that wait longest first.
 const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
 
 /// An instance and its messages that are due, the instance first.
 const VIEW: &str = "SELECT TOP @limit * FROM c WHERE c.type = 'instance' \
@@ -157,6 +157,7 @@ impl Core {
         let (token, incarnation) = (token.to_string(), clock.new_id());
         let terms = FetchTerms {
             now,
+            lock_time: self.store.lock_time(),
             locked_until: now.saturating_add(millis(asked.lock_timeout)),
             token: &token,
             incarnation: &incarnation,
@@ -188,18 +189,19 @@ impl Core {
         asked: Asked<'_>,
         slots: Slots,
     ) -> Result<Option<LockedTurn>, ProviderError> {
-        let (mut text, mut parameters) =
-            (CANDIDATES.to_owned(), vec![("@now", json!(self.store.now()))]);
+        let mut text = CANDIDATES.to_owned();
+        let mut parameters =
+            vec![("@now", json!(self.store.now())), ("@lockTime", json!(self.store.lock_time()))];
         if !slots.is_all() {
             text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
             parameters.push(("@slots", json!(slots.to_vec())));
         }
         text.push_str(" ORDER BY c.enqueuedAt");
-        let query = self.store.query(Scope::Everything, &text, &parameters);
-        let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Candidate>();
+        let page_size = Some(CANDIDATE_PAGE);
+        let mut pages =
+            self.store.pages::<Candidate>(Scope::Everything, &text, &parameters, page_size);
         let (mut seen, mut blocked, mut is_crowded) = (HashSet::new(), 0, false);
         while let Some(page) = pages.next().await {
-            let page = self.store.counted_page(page);
             let page = page.map_err(|failure| failure.tell(OPERATION, "candidates"))?;
             let ids = page.into_items().into_iter().map(|candidate| candidate.instance_id);
             let mut candidates: Vec<String> = ids.filter(|id| seen.insert(id.clone())).collect();
@@ -427,7 +429,6 @@ impl Core {
             replay: read.replay.ok(),
             lock_timeout: asked.lock_timeout,
             terms: asked.terms.cloned(),
-            is_dead: false,
             instance,
         };
         let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
@@ -460,8 +461,10 @@ impl Core {
         if let Some(replay) = self.replays.get(instance)
             && let Some(key_values) = known_keys(&replay, has_keys)
         {
+            self.store.telemetry.occurred(Occurrence::HistoryCached);
             return Ok(Read { key_values, replay: Ok(replay) });
         }
+        self.store.telemetry.occurred(Occurrence::HistoryRead);
         let parameters =
             [("@execution", json!(instance.current_execution_id)), ("@keys", json!(has_keys))];
         let rows: Vec<Value> = self

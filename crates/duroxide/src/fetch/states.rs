@@ -29,10 +29,11 @@ impl State {
     fn blocked(
         &self,
         now: i64,
+        lock_time: i64,
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Option<Blocked> {
         match self.locked_until {
-            Some(until) if self.lock_token.is_some() && until > now => {
+            Some(until) if self.lock_token.is_some() && until > lock_time => {
                 Some(Blocked::Locked { until })
             }
             _ => {
@@ -51,15 +52,15 @@ impl Core {
         ids: &[&str],
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Result<(Vec<(String, Blocked)>, usize), Failure> {
-        let now = self.store.now();
-        let query = self.store.query(Scope::Everything, STATES, &[("@ids", json!(ids))]);
-        let mut pages = query.pages::<State>();
+        let (now, lock_time) = (self.store.now(), self.store.lock_time());
+        let parameters = [("@ids", json!(ids))];
+        let mut pages = self.store.pages::<State>(Scope::Everything, STATES, &parameters, None);
         let (mut blocked, mut requests) = (Vec::new(), 0);
         while let Some(page) = pages.next().await {
-            let page = self.store.counted_page(page)?;
+            let page = page?;
             requests += page.requests();
             for state in page.into_items() {
-                let why = state.blocked(now, &supports);
+                let why = state.blocked(now, lock_time, &supports);
                 blocked.extend(why.map(|why| (state.instance_id, why)));
             }
         }

@@ -258,6 +258,7 @@ impl World {
         };
         let (token, incarnation) = (self.draw("t"), self.draw("x"));
         let terms = FetchTerms {
+            lock_time: self.now,
             now: self.now,
             locked_until: self.now + LOCK,
             token: &token,
@@ -477,7 +478,14 @@ impl World {
 
 /// What a lock is asked for with, of an instance that is there.
 fn terms(now: i64, token: &str) -> FetchTerms<'_> {
-    FetchTerms { now, locked_until: now + LOCK, token, incarnation: "", filter: None }
+    FetchTerms {
+        now,
+        lock_time: now,
+        locked_until: now + LOCK,
+        token,
+        incarnation: "",
+        filter: None,
+    }
 }
 
 fn raised(instance: &str, data: &str) -> WorkItem {

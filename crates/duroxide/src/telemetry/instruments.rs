@@ -7,7 +7,7 @@ use duroxide::providers::ProviderError;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter as Meters};
 
-use super::{Queue, Retried};
+use super::{Occurrence, Queue, Retried};
 use crate::dispatch::Dispatch;
 use crate::meter::Meter;
 
@@ -26,6 +26,7 @@ pub(super) struct Instruments {
     pub(super) turns: Counter<u64>,
     claim_latency: Histogram<f64>,
     retries: Counter<u64>,
+    occurrences: Counter<u64>,
 }
 
 impl Instruments {
@@ -59,6 +60,11 @@ impl Instruments {
                 "How long messages and activities were ready before they were claimed.",
             ),
             retries: counter("sidereal.duroxide.retries", "{retry}", "What was done again."),
+            occurrences: counter(
+                "sidereal.duroxide.occurrences",
+                "{occurrence}",
+                "Staged turns, locks that were lost or taken over, cached histories, stray messages.",
+            ),
         }
     }
 
@@ -85,6 +91,20 @@ impl Instruments {
         // Clocks of two machines: what was enqueued by one may be claimed before by another.
         let waited = Duration::from_millis(waited_ms.max(0).unsigned_abs());
         self.claim_latency.record(waited.as_secs_f64(), &[KeyValue::new(QUEUE, name(queue))]);
+    }
+
+    pub(super) fn occurred(&self, what: Occurrence) {
+        let what = match what {
+            Occurrence::TurnStaged => "turn_staged",
+            Occurrence::TurnSwept => "turn_swept",
+            Occurrence::LockLost => "lock_lost",
+            Occurrence::LockTakenOver => "lock_taken_over",
+            Occurrence::HistoryCached => "history_cached",
+            Occurrence::HistoryRead => "history_read",
+            Occurrence::MessageUnready => "message_unready",
+            Occurrence::MessageUndeliverable => "message_undeliverable",
+        };
+        self.occurrences.add(1, &[KeyValue::new("sidereal.duroxide.occurrence", what)]);
     }
 
     pub(super) fn retried(&self, what: Retried) {

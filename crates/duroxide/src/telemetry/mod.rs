@@ -33,6 +33,27 @@ pub(crate) enum Retried {
     Activity,
 }
 
+/// Something that operators count, since it costs requests or tells of trouble.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Occurrence {
+    /// A turn did not fit into one batch.
+    TurnStaged,
+    /// Documents of a staged turn that was not committed were removed.
+    TurnSwept,
+    /// A lock was gone when its holder used it: expired, taken over, or removed with its instance.
+    LockLost,
+    /// A lock was taken over from a process whose lease had ended.
+    LockTakenOver,
+    /// A history was known, and not read.
+    HistoryCached,
+    /// A history was read.
+    HistoryRead,
+    /// A message waits for an instance that was never started.
+    MessageUnready,
+    /// A message can never be delivered.
+    MessageUndeliverable,
+}
+
 /// What a provider measures: nothing, unless the application has given a provider of meters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telemetry {
@@ -79,6 +100,13 @@ impl Telemetry {
         }
     }
 
+    /// Counts an occurrence.
+    pub(crate) fn occurred(&self, what: Occurrence) {
+        if let Some(instruments) = &self.instruments {
+            instruments.occurred(what);
+        }
+    }
+
     /// Counts what is done again.
     pub(crate) fn retried(&self, what: Retried) {
         if let Some(instruments) = &self.instruments {
@@ -102,6 +130,8 @@ impl Telemetry {
     pub(crate) fn turn_committed(&self) {}
 
     pub(crate) fn claimed(&self, _queue: Queue, _waited_ms: i64) {}
+
+    pub(crate) fn occurred(&self, _what: Occurrence) {}
 
     pub(crate) fn retried(&self, _what: Retried) {}
 }

@@ -56,7 +56,7 @@ impl Core {
         let item = match hint.document {
             Some(document) => *document,
             None => match self.read_item(&hint.instance, &hint.id).await? {
-                Some(item) if !item.is_locked(self.store.now()) => item,
+                Some(item) if !item.is_locked(self.store.lock_time()) => item,
                 _ => return Ok(None),
             },
         };

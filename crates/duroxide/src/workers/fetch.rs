@@ -121,14 +121,15 @@ impl Core {
         let text = candidates(&filter, slots);
         let parameters = [
             ("@now", json!(self.store.now())),
+            ("@lockTime", json!(self.store.lock_time())),
             ("@tags", json!(filter.tags())),
             ("@slots", json!(slots.to_vec())),
         ];
-        let query = self.store.query(Scope::Everything, &text, &parameters);
-        let mut pages = query.with_page_size(CANDIDATE_PAGE).pages::<Value>();
+        let page_size = Some(CANDIDATE_PAGE);
+        let mut pages = self.store.pages::<Value>(Scope::Everything, &text, &parameters, page_size);
         let mut taken_sessions = HashSet::new();
         while let Some(page) = pages.next().await {
-            let rows = self.store.counted_page(page)?.into_items();
+            let rows = page?.into_items();
             let readable = rows.into_iter().filter_map(|row| self.store.readable(row));
             let mut items: Vec<WorkerDocument> = readable.collect();
             items.sort_by(|one, other| one.order().cmp(&other.order()));
@@ -178,7 +179,7 @@ impl Drop for Waiting<'_> {
 fn candidates(filter: &ActivityFilter, slots: Slots) -> String {
     let mut text = String::from(
         "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
-         AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)",
+         AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)",
     );
     if !slots.is_all() {
         text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");

@@ -1,12 +1,13 @@
 //! The headers of a response, read leniently.
 
 use std::str::FromStr;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::header::ETAG;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use super::names;
+use crate::date::HttpDate;
 use crate::etag::Etag;
 use crate::partition_key::PartitionKeyRangeId;
 use crate::session::SessionToken;
@@ -33,6 +34,11 @@ impl<'a> ResponseHeaders<'a> {
     /// The id of the request, as the service noted it.
     pub fn activity_id(&self) -> Option<&'a str> {
         self.text(&names::ACTIVITY_ID)
+    }
+
+    /// The service's clock when it answered, to the second.
+    pub fn date(&self) -> Option<SystemTime> {
+        self.parsed(&http::header::DATE).map(|date: HttpDate| date.time())
     }
 
     /// The charge in request units.

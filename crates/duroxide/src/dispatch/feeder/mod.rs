@@ -218,14 +218,15 @@ impl Core {
         parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
+            ("@lockTime", json!(self.store.lock_time())),
             ("@abandoned", json!(now.saturating_sub(DELETION_LEASE_MS))),
             ("@before", json!(before)),
         ]);
-        let query = self.store.query(Scope::Everything, &text, &parameters).with_page_size(PAGE);
-        let mut pages = query.pages::<Value>();
+        let mut pages =
+            self.store.pages::<Value>(Scope::Everything, &text, &parameters, Some(PAGE));
         let mut seen = HashSet::new();
         while let Some(page) = pages.next().await {
-            let page = self.store.counted_page(page)?;
+            let page = page?;
             look.requests += page.requests();
             // A page may be short of its rows without being the last.
             let is_last = matches!(page.continuation(), Ok(None));
@@ -270,7 +271,7 @@ impl Core {
                         usize::from(self.dispatch.item_found(row.hint(), visible_at, now));
                 }
                 kinds::INSTANCE => self.finish_deletion(&row.instance_id),
-                _ => intents.push((row.instance_id, row.id)),
+                _ => intents.push(row.intent()),
             }
         }
         turns.retain(|instance, _| !self.dispatch.is_blocked(instance, now));

@@ -12,13 +12,13 @@ use crate::leases::Slots;
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
 /// Activities with a tag or a session are looked for in all slots, since not every process takes them.
 const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.dispatchSlot, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, \
-     c._etag FROM c WHERE ";
+     c.stagedTurn, c._etag FROM c WHERE ";
 
 const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
 
 const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
 
 const INTENTS: &str =
     "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";

@@ -9,6 +9,7 @@ use super::Demand;
 use super::question::Question;
 use crate::dispatch::ItemHint;
 use crate::documents::kinds;
+use crate::outbox::FoundIntent;
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -27,6 +28,7 @@ pub(super) struct Row {
     pub(super) visible_at: i64,
     tag: Option<String>,
     session_id: Option<String>,
+    staged_turn: Option<u64>,
     #[serde(rename = "_etag")]
     etag: Option<Etag>,
 }
@@ -43,6 +45,10 @@ impl Row {
             etag: self.etag,
             document: None,
         }
+    }
+
+    pub(super) fn intent(self) -> FoundIntent {
+        FoundIntent { instance: self.instance_id, id: self.id, staged_turn: self.staged_turn }
     }
 
     /// Whether it is in a slot of another process.

@@ -1,0 +1,103 @@
+//! Removing what a staged turn that was not committed has left, so that it does not count for the next one.
+//!
+//! There may be many thousands of documents. They are removed page by page, and each batch extends the lock: without that
+//! another dispatcher takes the instance every few seconds, until its turn counts as poison.
+
+use duroxide::providers::ProviderError;
+use serde_json::{Value, json};
+
+use super::commit::{ACK, Step};
+use super::replaced;
+use crate::PATIENCE_MS;
+use crate::core::Core;
+use crate::documents::KeyValueDocument;
+use crate::failure::{Cause, Failure};
+use crate::held::HeldTurn;
+use crate::store::Scope;
+use crate::telemetry::Occurrence;
+use crate::write::{self, Write};
+
+/// Documents of the turn, by their ids alone: their payloads may be large.
+const DOCUMENTS: &str = "SELECT TOP @limit VALUE c.id FROM c WHERE c.stagedTurn = @turn";
+
+/// Keys that the turn would have changed: they stay, as they were before it.
+const KEYS: &str = "SELECT * FROM c WHERE c.staged.turn = @turn";
+
+/// How many documents are looked for at once: those of some batches.
+const PAGE: usize = 10 * (write::MAX_BATCH_WRITES - 1);
+
+impl Core {
+    /// Removes what an earlier turn has staged.
+    pub(super) async fn sweep_staged(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+    ) -> Result<(), ProviderError> {
+        let Some(turn) = held.instance.staging_turn else { return Ok(()) };
+        self.store.telemetry.occurred(Occurrence::TurnSwept);
+        let keys = self.staged::<KeyValueDocument>(token, held, KEYS, turn).await?;
+        let committed = held.instance.turn;
+        let restore = |document: KeyValueDocument| {
+            let document = document.committed_by(committed);
+            match document.is_empty() {
+                true => Write::delete(&document.id, None),
+                false => Write::upsert(&document.id, &document),
+            }
+        };
+        self.write_swept(token, held, keys.into_iter().map(restore).collect()).await?;
+        loop {
+            let ids = self.staged::<String>(token, held, DOCUMENTS, turn).await?;
+            if ids.is_empty() {
+                break;
+            }
+            let writes = ids.iter().map(|id| Write::delete(id, None)).collect();
+            self.write_swept(token, held, writes).await?;
+        }
+        // Written by the next batch of the commit.
+        (held.instance.staging_turn, held.instance.staged_batches) = (None, 0);
+        Ok(())
+    }
+
+    async fn write_swept(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+        writes: Vec<Write>,
+    ) -> Result<(), ProviderError> {
+        for chunk in write::chunks(writes, replaced(&held.instance).bytes()) {
+            self.write_fenced(token, held, Step::Sweep, chunk).await?;
+        }
+        Ok(())
+    }
+
+    /// Reads what was staged, with the patience of a commit.
+    async fn staged<T: serde::de::DeserializeOwned>(
+        &self,
+        token: &str,
+        held: &HeldTurn,
+        text: &str,
+        turn: u64,
+    ) -> Result<Vec<T>, ProviderError> {
+        let partition = held.instance.instance_id.as_str();
+        let parameters = [("@turn", json!(turn)), ("@limit", json!(PAGE))];
+        let (store, until) = (self.store.brief(), self.store.now().saturating_add(PATIENCE_MS));
+        let read = || store.values::<Value>(Scope::Partition(partition), text, &parameters);
+        let rows = store.patiently(until, read).await;
+        let rows = rows.map_err(|failure| self.unprepared(token, partition, &failure))?;
+        Ok(rows.into_iter().filter_map(|row| self.store.readable(row)).collect())
+    }
+
+    /// The error of a commit that could not be prepared. What is transient is over only after the patience of a commit: the
+    /// token is dead, so that the runtime does not record a failure of the orchestration by it.
+    pub(super) fn unprepared(
+        &self,
+        token: &str,
+        instance: &str,
+        failure: &Failure,
+    ) -> ProviderError {
+        if matches!(failure.cause, Cause::Transient | Cause::Ambiguous) {
+            self.turns.kill(token);
+        }
+        failure.tell(ACK, instance)
+    }
+}
