@@ -55,6 +55,8 @@ pub(crate) struct Held<T> {
 #[derive(Debug)]
 struct Entry<T> {
     expires: i64,
+    /// When the provider extends the lock itself.
+    extend_at: Option<i64>,
     lock: Arc<tokio::sync::Mutex<T>>,
 }
 
@@ -82,7 +84,10 @@ impl<T> Held<T> {
             all.retain(|_, entry| entry.expires > now);
         }
         if all.len() < MAX_HELD {
-            all.insert(token.to_owned(), Entry { expires, lock: Arc::clone(&lock) });
+            all.insert(
+                token.to_owned(),
+                Entry { expires, extend_at: None, lock: Arc::clone(&lock) },
+            );
         }
         lock
     }
@@ -99,6 +104,26 @@ impl<T> Held<T> {
         if let Some(entry) = all.get_mut(token) {
             entry.expires = expires;
         }
+    }
+
+    /// Has the provider extend a lock once at a time.
+    pub(crate) fn extend_at(&self, token: &str, at: i64) {
+        let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = all.get_mut(token) {
+            entry.extend_at = Some(at);
+        }
+    }
+
+    /// The locks that the provider is to extend now. Each is returned once.
+    pub(crate) fn take_due(&self, now: i64) -> Vec<(String, Arc<tokio::sync::Mutex<T>>)> {
+        let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_due = |entry: &Entry<T>| entry.extend_at.is_some_and(|at| at <= now);
+        let due = all.iter_mut().filter(|(_, entry)| is_due(entry));
+        due.map(|(token, entry)| {
+            entry.extend_at = None;
+            (token.clone(), Arc::clone(&entry.lock))
+        })
+        .collect()
     }
 
     /// Forgets a lock that was released.

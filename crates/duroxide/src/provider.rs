@@ -89,6 +89,7 @@ impl CosmosDBProvider {
             intent_age: config.reconciler_age_threshold,
         };
         core.spawn(Arc::clone(&core).feed(feeder));
+        core.spawn(Arc::clone(&core).extend_long_locks());
         let settings = ReconcilerSettings {
             interval: config.reconciler_interval,
             scan_interval: config.reconciler_scan_interval,

@@ -13,6 +13,9 @@ use sidereal_protocol::{AccountProperties, ConsistencyLevel, ReadConsistencyStra
 /// How long the driver waits within a request that a lock waits for: less than a quarter of the runtime's shortest lock.
 const BRIEF_WAIT: Duration = Duration::from_secs(1);
 
+/// How long a renewal may take. It is small, and conditional on an etag, so another attempt does no harm.
+const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// What every request of a provider asks for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestTerms {
@@ -59,6 +62,13 @@ impl RequestTerms {
         terms.availability.max_throttle_wait = Some(BRIEF_WAIT);
         terms.availability.max_write_region_wait = Some(BRIEF_WAIT);
         terms.availability.retry_max_backoff = Some(BRIEF_WAIT);
+        terms
+    }
+
+    /// The same for the renewal of a lock: a request that is not answered is given up while there is time for another.
+    pub(crate) fn of_renewal(&self) -> Self {
+        let mut terms = self.brief();
+        terms.availability.end_to_end_timeout = Some(RENEWAL_TIMEOUT);
         terms
     }
 

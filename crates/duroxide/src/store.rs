@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use sidereal::driver::diagnostics::DiagnosticsContext;
 use sidereal::prelude::*;
 use sidereal::query::PageStream;
 use sidereal::{BatchItemOptions, BatchOperationResult};
@@ -98,21 +99,29 @@ impl Store {
         self.outages.lock_time(self.now())
     }
 
-    /// Records what a response says of the clock, and that the account answers.
-    fn answered(&self, sent: i64, date: Option<SystemTime>) {
+    /// Records what a response says of the clock, and that the account answers. It may have taken the driver several
+    /// attempts, which tells of an outage too.
+    fn answered(&self, sent: i64, date: Option<SystemTime>, diagnostics: &[&DiagnosticsContext]) {
         self.clock.observe(sent, date);
+        let has_failed = |it: &&DiagnosticsContext| {
+            it.attempts().len() > 1 && it.attempts().iter().any(|it| it.failure.is_some())
+        };
+        if diagnostics.iter().any(has_failed) {
+            self.outage(sent);
+        }
         self.outages.succeeded(self.now());
+    }
+
+    /// Records that a request failed which was sent at a machine time.
+    fn outage(&self, sent: i64) {
+        let (took, now) = (self.clock.machine_time().saturating_sub(sent), self.now());
+        self.outages.failed(now.saturating_sub(took), now);
     }
 
     /// Records whether the account has answered with an error, or not at all.
     fn failed(&self, sent: i64, failure: &Failure) {
         match failure.cause {
-            Cause::Transient | Cause::Ambiguous => {
-                // The time of sending is the machine's.
-                let took = self.clock.machine_time().saturating_sub(sent);
-                let now = self.now();
-                self.outages.failed(now.saturating_sub(took), now);
-            }
+            Cause::Transient | Cause::Ambiguous => self.outage(sent),
             Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed | Cause::Refused => {
                 self.outages.succeeded(self.now());
             }
@@ -195,7 +204,7 @@ impl Store {
         match response {
             Ok(response) => {
                 meter::count(response.diagnostics().attempts().len(), response.request_charge());
-                self.answered(sent, response.headers().date());
+                self.answered(sent, response.headers().date(), &[response.diagnostics()]);
                 Ok(response)
             }
             Err(error) => {
@@ -286,7 +295,20 @@ impl Store {
         partition: &str,
         writes: &[Write],
     ) -> Result<Vec<BatchOperationResult>, Failure> {
-        self.execute(writes, || writes.iter().fold(TransactionalBatch::new(partition), add)).await
+        let terms = self.terms.load().brief();
+        let batch = || writes.iter().fold(TransactionalBatch::new(partition), add);
+        self.execute(writes, batch, &terms).await
+    }
+
+    /// Renews a lock, once: a request that is not answered is given up soon.
+    pub(crate) async fn renew_once(
+        &self,
+        partition: &str,
+        writes: &[Write],
+    ) -> Result<Vec<BatchOperationResult>, Failure> {
+        let terms = self.terms.load().of_renewal();
+        let batch = || writes.iter().fold(TransactionalBatch::new(partition), add);
+        self.execute(writes, batch, &terms).await
     }
 
     /// The same, and reads a document of the partition, which must be there. It is none if it cannot be read.
@@ -300,7 +322,7 @@ impl Store {
             let batch = writes.iter().fold(TransactionalBatch::new(partition), add);
             batch.read_item(id, None)
         };
-        let results = self.execute(writes, batch).await?;
+        let results = self.execute(writes, batch, &self.terms.load().brief()).await?;
         let document = results.last().and_then(|read| read.model().ok());
         Ok((results, document))
     }
@@ -310,24 +332,29 @@ impl Store {
         &self,
         writes: &[Write],
         batch: impl Fn() -> TransactionalBatch,
+        terms: &RequestTerms,
     ) -> Result<Vec<BatchOperationResult>, Failure> {
-        match self.send(batch()).await {
+        match self.send(batch(), terms).await {
             Err(failure) if failure.cause == Cause::Ambiguous && asks_for_version(writes) => {
                 // Whatever the second one is refused for, the first one may have done.
-                self.send(batch()).await.map_err(|_| failure)
+                self.send(batch(), terms).await.map_err(|_| failure)
             }
             sent => sent,
         }
     }
 
-    async fn send(&self, batch: TransactionalBatch) -> Result<Vec<BatchOperationResult>, Failure> {
-        let (sent, options) = (self.clock.machine_time(), self.terms.load().brief().item());
+    async fn send(
+        &self,
+        batch: TransactionalBatch,
+        terms: &RequestTerms,
+    ) -> Result<Vec<BatchOperationResult>, Failure> {
+        let (sent, options) = (self.clock.machine_time(), terms.item());
         let response = self.container.execute_batch(batch, options).await;
         self.written.fetch_add(1, Ordering::Relaxed);
         match response {
             Ok(response) => {
                 meter::count(response.diagnostics().attempts().len(), response.request_charge());
-                self.answered(sent, response.headers().date());
+                self.answered(sent, response.headers().date(), &[response.diagnostics()]);
                 Ok(response.into_results())
             }
             Err(error) => {
@@ -365,7 +392,7 @@ impl<T: DeserializeOwned> Pages<T> {
         match self.pages.next().await? {
             Ok(page) => {
                 meter::count(page.requests(), page.request_charge());
-                store.answered(sent, page.date());
+                store.answered(sent, page.date(), &page.diagnostics().iter().collect::<Vec<_>>());
                 Some(Ok(page))
             }
             Err(error) => {

@@ -256,7 +256,7 @@ impl Core {
         // A renewal never shortens.
         instance.locked_until = instance.locked_until.max(Some(until));
         let partition = instance.instance_id.clone();
-        match self.store.write_once(&partition, &[replaced(&instance)]).await {
+        match self.store.renew_once(&partition, &[replaced(&instance)]).await {
             Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
             Err(failure) if failure.cause == Cause::Ambiguous => {
                 let wanted = instance.locked_until;

@@ -177,6 +177,11 @@ impl Core {
         let instance = &held.instance;
         let is_same = outcome.execution_id == held.execution_id;
         self.replays.forget(&instance.instance_id);
+        // After an answer that was lost the instance was read, and others may have committed turns since: their events are
+        // not known here.
+        if instance.turn != plan.instance.turn {
+            return;
+        }
         let replay = match held.replay.take() {
             Some(replay) if is_same => replay.with_events(&outcome.history, plan.history_bytes),
             // Another execution begins with this turn.

@@ -19,13 +19,23 @@ impl Core {
         poll_timeout: Duration,
     ) -> Result<Option<LockedTurn>, ProviderError> {
         let end = tokio::time::Instant::now() + poll_timeout;
+        let mut pauses = self.store.pauses();
         loop {
             match self.dispatch.next_turn(asked.terms, self.store.now()) {
                 Ok(claim) => {
+                    let instance = claim.instance().to_owned();
                     let (core, asked) = (Arc::clone(self), asked.kept());
                     let fetch = async move { core.fetch_claimed(claim, asked.asked()).await };
-                    if let Some(turn) = self.claim_to_the_end(give_back, Box::pin(fetch)).await? {
-                        return Ok(Some(turn));
+                    match self.claim_to_the_end(give_back, Box::pin(fetch)).await {
+                        Ok(Some(turn)) => return Ok(Some(turn)),
+                        Ok(None) => pauses = self.store.pauses(),
+                        // The runtime would wait for seconds.
+                        Err(error) if error.is_retryable() && tokio::time::Instant::now() < end => {
+                            let now = self.store.now();
+                            self.dispatch.message_enqueued(&instance, None, now, now);
+                            pauses.pause().await;
+                        }
+                        Err(error) => return Err(error),
                     }
                 }
                 Err(parked) => {

@@ -297,7 +297,7 @@ impl Core {
     async fn view_of(&self, instance: &str, limit: usize) -> Result<InstanceView, Failure> {
         let parameters = [("@now", json!(self.store.now())), ("@limit", json!(limit))];
         let rows: Vec<Value> =
-            self.store.values(Scope::Partition(instance), VIEW, &parameters).await?;
+            self.store.brief().values(Scope::Partition(instance), VIEW, &parameters).await?;
         let (mut view, mut messages) = (InstanceView::default(), Vec::new());
         for row in rows {
             match row.get("type").and_then(Value::as_str) {
@@ -467,10 +467,8 @@ impl Core {
         self.store.telemetry.occurred(Occurrence::HistoryRead);
         let parameters =
             [("@execution", json!(instance.current_execution_id)), ("@keys", json!(has_keys))];
-        let rows: Vec<Value> = self
-            .store
-            .values(Scope::Partition(&instance.instance_id), HISTORY, &parameters)
-            .await?;
+        let partition = Scope::Partition(&instance.instance_id);
+        let rows: Vec<Value> = self.store.brief().values(partition, HISTORY, &parameters).await?;
         let (events, keys): (Vec<Value>, Vec<Value>) =
             rows.into_iter().partition(|row| row["type"] == kinds::HISTORY);
         let history = self.decode_history(instance, events).await?;

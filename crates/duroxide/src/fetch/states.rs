@@ -54,7 +54,8 @@ impl Core {
     ) -> Result<(Vec<(String, Blocked)>, usize), Failure> {
         let (now, lock_time) = (self.store.now(), self.store.lock_time());
         let parameters = [("@ids", json!(ids))];
-        let mut pages = self.store.pages::<State>(Scope::Everything, STATES, &parameters, None);
+        let mut pages =
+            self.store.brief().pages::<State>(Scope::Everything, STATES, &parameters, None);
         let (mut blocked, mut requests) = (Vec::new(), 0);
         while let Some(page) = pages.next().await {
             let page = page?;

@@ -159,6 +159,7 @@ impl Core {
         // Without its version it is read again when it is needed: what ends it is conditional.
         if item.etag.is_some() {
             self.items.insert(&token, item, locked_until, now);
+            self.extend_midway(&token, locked_until, now);
         }
         Claimed { work_item, token, attempts, locked_until, instance, seen }
     }

@@ -26,9 +26,10 @@ impl Core {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
+        let called = self.store.now();
         let held = self.held_item(ACK, token).await?;
         let item = held.lock().await;
-        self.check_item(ACK, token, &item)?;
+        self.check_item(ACK, token, &item, called)?;
         let instance = &item.instance_id;
         about_instance(instance);
         let mut batch = vec![removed(&item)];
@@ -39,8 +40,8 @@ impl Core {
             (message, parts) = (Some(document), its_parts);
         }
         let tell = |failure: Failure| failure.tell(ACK, instance);
-        let until =
-            self.store.now().saturating_add(PATIENCE_MS).min(item.locked_until.unwrap_or(0));
+        // The etag fences what comes after the lock has ended.
+        let until = self.store.now().saturating_add(PATIENCE_MS);
         let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
         let is_whole = write::fits(&[batch.as_slice(), parts.as_slice()].concat());
         match is_whole {
@@ -68,7 +69,7 @@ impl Core {
             }
             Err(failure) => match failure.cause {
                 Cause::Transient | Cause::Refused => return Err(tell(failure)),
-                Cause::Ambiguous => self.check_removed(token, &item, failure).await?,
+                Cause::Ambiguous => self.end_again(token, &item, &batch, until).await?,
                 Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
                     self.items.remove(token);
                     return Err(gone(ACK, instance));
@@ -109,20 +110,31 @@ impl Core {
         Ok(message(id, instance, encode(ACK, completion)?, enqueued))
     }
 
-    /// After an answer that was lost: an activity that is still locked by the token was not finished.
-    async fn check_removed(
+    /// After an answer that was lost: an activity that is still locked by the token was not ended, and is ended again.
+    async fn end_again(
         &self,
         token: &str,
         item: &WorkerDocument,
-        failure: Failure,
+        end: &[Write],
+        until: i64,
     ) -> Result<(), ProviderError> {
-        let tell = |failure: Failure| failure.tell(ACK, &item.instance_id);
-        let there: Option<Value> =
-            self.store.read(&item.instance_id, &item.id).await.map_err(tell)?;
-        match there.is_some_and(|there| there["lockToken"] == token) {
-            true => Err(tell(failure)),
-            // Finished by this call, or by whoever took the lock over: either way there is nothing left to do.
-            false => Ok(()),
+        let (instance, store) = (&item.instance_id, self.store.brief());
+        let tell = |failure: Failure| failure.tell(ACK, instance);
+        let mut pauses = self.store.pauses();
+        loop {
+            let read = || store.read::<Value>(instance, &item.id);
+            let there = store.patiently(until, read).await.map_err(tell)?;
+            // Ended by this call, or by the worker that took the lock over: either way there is nothing left to do.
+            if there.is_none_or(|there| there["lockToken"] != token) {
+                return Ok(());
+            }
+            match self.store.write_once(instance, end).await {
+                Ok(_) => return Ok(()),
+                Err(failure) if failure.cause == Cause::Refused || self.store.now() >= until => {
+                    return Err(tell(failure));
+                }
+                Err(_) => pauses.pause().await,
+            }
         }
     }
 

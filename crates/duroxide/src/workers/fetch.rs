@@ -11,7 +11,7 @@ use crate::activity_filter::ActivityFilter;
 use crate::core::Core;
 use crate::dispatch::{Claimed, ParkedWorker, Wanted};
 use crate::documents::WorkerDocument;
-use crate::failure::Failure;
+use crate::failure::{Cause, Failure};
 use crate::last_fetch::WorkerTerms;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
 use crate::sessions::SessionClaim;
@@ -63,17 +63,30 @@ impl Core {
         tags: &TagFilter,
     ) -> Result<Option<Claimed>, Failure> {
         let end = tokio::time::Instant::now() + poll_timeout;
+        let mut pauses = self.store.pauses();
         loop {
             let owner = session.map(|session| session.owner_id.as_str());
             let wanted = Wanted { tags, owner };
             match self.dispatch.next_item(wanted, lock_timeout) {
                 Ok(hint) => {
+                    let address = hint.address();
                     let (core, session) = (Arc::clone(self), session.cloned());
                     let claim = async move {
                         core.claim_hinted(hint, lock_timeout, session.as_ref()).await
                     };
-                    if let Some(item) = self.claim_to_the_end(give_back, Box::pin(claim)).await? {
-                        return Ok(Some(item));
+                    match self.claim_to_the_end(give_back, Box::pin(claim)).await {
+                        Ok(Some(item)) => return Ok(Some(item)),
+                        Ok(None) => pauses = self.store.pauses(),
+                        // The runtime would wait for seconds.
+                        Err(failure)
+                            if failure.cause == Cause::Transient
+                                && tokio::time::Instant::now() < end =>
+                        {
+                            let now = self.store.now();
+                            self.dispatch.item_enqueued(address, now, now);
+                            pauses.pause().await;
+                        }
+                        Err(failure) => return Err(failure),
                     }
                 }
                 Err(parked) => {

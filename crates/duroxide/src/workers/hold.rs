@@ -12,74 +12,144 @@ use crate::PATIENCE_MS;
 use crate::core::Core;
 use crate::dispatch::ItemHint;
 use crate::documents::WorkerDocument;
-use crate::failure::{Cause, Failure};
+use crate::failure::Cause;
 use crate::lock_token::LockToken;
 use crate::store::millis;
 
 const ABANDON: &str = "abandon_work_item";
 const RENEW: &str = "renew_work_item_lock";
+const KEEPER: &str = "extend_long_locks";
+
+/// Locks that are at least so long are extended when they are half over.
+const LONG_LOCK_MS: i64 = 15_000;
+
+/// How often locks that are half over are looked for.
+const KEEPER_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Core {
-    /// Extends the lock of an activity.
+    /// Extends the lock of an activity. The runtime cancels the activity after an error, so an outage is waited for.
     pub(crate) async fn renew_item(
         &self,
         token: &str,
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
+        let called = self.store.now();
         let held = self.held_item(RENEW, token).await?;
         let mut item = held.lock().await;
-        self.check_item(RENEW, token, &item)?;
-        let until = self.store.now().saturating_add(millis(extend_for));
-        let mut renewed = item.clone();
-        renewed.locked_until = renewed.locked_until.max(Some(until));
-        let patience = item.locked_until.unwrap_or_default();
-        match self.store.write(&item.instance_id, &[locked(&renewed, 0, None)], patience).await {
-            Ok(results) => renewed.etag = results.first().and_then(|it| it.etag().cloned()),
-            Err(failure) => match failure.cause {
-                Cause::Transient | Cause::Refused => {
-                    return Err(failure.tell(RENEW, &item.instance_id));
-                }
-                _ => {
-                    self.items.remove(token);
-                    let until = renewed.locked_until;
-                    return self.reread_renewed(token, &mut item, until, failure).await;
-                }
-            },
-        }
-        let until = renewed.locked_until.unwrap_or_default();
-        self.items.extend(token, until);
-        self.dispatch.item_taken(&item.id, until, self.store.now());
-        *item = renewed;
+        self.check_item(RENEW, token, &item, called)?;
+        let give_up = self.store.now().saturating_add(PATIENCE_MS);
+        self.renew_lock(token, &mut item, extend_for, give_up).await?;
+        let (until, now) = (item.locked_until.unwrap_or_default(), self.store.now());
+        self.extend_midway(token, until, now);
         self.touch_session(item.session_id.as_deref()).await;
         Ok(())
     }
 
-    /// After a renewal that met another version: cancelled or taken over, unless our own answer was lost.
-    async fn reread_renewed(
+    /// Extends a lock, until it is extended, gone, or a moment has come. The etag fences what comes after an outage that was
+    /// longer than the lock.
+    async fn renew_lock(
         &self,
         token: &str,
         item: &mut WorkerDocument,
-        until: Option<i64>,
-        failure: Failure,
+        extend_for: Duration,
+        give_up: i64,
     ) -> Result<(), ProviderError> {
         let instance = item.instance_id.clone();
-        if failure.cause != Cause::Ambiguous {
-            return Err(gone(RENEW, &instance));
-        }
-        let tell = |failure: Failure| failure.tell(RENEW, &instance);
-        let there: Option<WorkerDocument> = match self.store.read(&instance, &item.id).await {
-            Ok(there) => there,
-            // A tombstone is no activity.
-            Err(failure) if failure.cause == Cause::Refused => None,
-            Err(failure) => return Err(tell(failure)),
-        };
-        match there.filter(|there| there.lock_token.as_deref() == Some(token)) {
-            Some(there) if there.locked_until >= until => {
-                *item = there;
-                Ok(())
+        let mut pauses = self.store.pauses();
+        loop {
+            let mut renewed = item.clone();
+            let until = self.store.now().saturating_add(millis(extend_for));
+            renewed.locked_until = renewed.locked_until.max(Some(until));
+            let write = [locked(&renewed, 0, None)];
+            let failure = match self.store.renew_once(&instance, &write).await {
+                Ok(results) => {
+                    renewed.etag = results.first().and_then(|it| it.etag().cloned());
+                    *item = renewed;
+                    break;
+                }
+                Err(failure) => failure,
+            };
+            match failure.cause {
+                Cause::Transient => {}
+                Cause::Ambiguous => {
+                    *item = self.reread(token, item, give_up).await?;
+                    if item.locked_until >= renewed.locked_until {
+                        break;
+                    }
+                }
+                Cause::Refused => return Err(failure.tell(RENEW, &instance)),
+                Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
+                    self.items.remove(token);
+                    return Err(gone(RENEW, &instance));
+                }
             }
-            Some(_) => Err(tell(failure)),
-            None => Err(gone(RENEW, &instance)),
+            if self.store.now() >= give_up {
+                return Err(failure.tell(RENEW, &instance));
+            }
+            pauses.pause().await;
+        }
+        let until = item.locked_until.unwrap_or_default();
+        self.items.extend(token, until);
+        self.dispatch.item_taken(&item.id, until, self.store.now());
+        Ok(())
+    }
+
+    /// After a renewal whose answer was lost: the activity as it is, if the token has it still.
+    async fn reread(
+        &self,
+        token: &str,
+        item: &WorkerDocument,
+        give_up: i64,
+    ) -> Result<WorkerDocument, ProviderError> {
+        let store = self.store.brief();
+        let read = || store.read::<WorkerDocument>(&item.instance_id, &item.id);
+        let there = match store.patiently(give_up, read).await {
+            Ok(there) => there,
+            // A tombstone is not an activity.
+            Err(failure) if failure.cause == Cause::Refused => None,
+            Err(failure) => return Err(failure.tell(RENEW, &item.instance_id)),
+        };
+        there.filter(|there| there.lock_token.as_deref() == Some(token)).ok_or_else(|| {
+            self.items.remove(token);
+            gone(RENEW, &item.instance_id)
+        })
+    }
+
+    /// Has the provider extend a long lock once when half of it is over: the runtime renews in its last seconds, and an outage
+    /// that begins then would be longer than what is left. Only once, so that a worker that is gone does not keep it.
+    pub(super) fn extend_midway(&self, token: &str, until: i64, now: i64) {
+        let length = until.saturating_sub(now);
+        if length >= LONG_LOCK_MS {
+            self.items.extend_at(token, now + length / 2);
+        }
+    }
+
+    /// Extends long locks of activities that are half over, until the provider is shut down.
+    pub(crate) async fn extend_long_locks(self: Arc<Self>) {
+        loop {
+            tokio::time::sleep(KEEPER_INTERVAL).await;
+            for (token, item) in self.items.take_due(self.store.now()) {
+                let core = Arc::clone(&self);
+                self.spawn_metered(
+                    KEEPER,
+                    async move { core.extend_long_lock(&token, &item).await },
+                );
+            }
+        }
+    }
+
+    /// Extends a lock by half of its length, unless the worker is renewing or ending it. Best effort: the runtime renews it.
+    async fn extend_long_lock(&self, token: &str, item: &Mutex<WorkerDocument>) {
+        let Ok(mut item) = item.try_lock() else { return };
+        let now = self.store.now();
+        let left = item.locked_until.unwrap_or_default().saturating_sub(now).max(0);
+        if item.lock_token.as_deref() != Some(token) || left == 0 {
+            return;
+        }
+        let length = Duration::from_millis(left.unsigned_abs()) * 2;
+        let give_up = now.saturating_add(PATIENCE_MS);
+        if let Err(error) = self.renew_lock(token, &mut item, length, give_up).await {
+            tracing::debug!(%error, "the lock of an activity is left to its worker");
         }
     }
 
@@ -133,11 +203,9 @@ impl Core {
         let invalid = || ProviderError::permanent(operation, "Invalid lock token");
         let parsed: LockToken = token.parse().map_err(|_| invalid())?;
         let id = parsed.worker_item.as_ref().ok_or_else(invalid)?;
-        let there: Option<Value> = self
-            .store
-            .read(&parsed.instance, id)
-            .await
-            .map_err(|failure| failure.tell(operation, &parsed.instance))?;
+        let (store, until) = (self.store.brief(), self.store.now().saturating_add(PATIENCE_MS));
+        let there = store.patiently(until, || store.read::<Value>(&parsed.instance, id)).await;
+        let there = there.map_err(|failure| failure.tell(operation, &parsed.instance))?;
         // A tombstone has no lock: the activity was cancelled or finished.
         let there = there.filter(|there| there["lockToken"] == token).ok_or_else(invalid)?;
         let item: WorkerDocument = serde_json::from_value(there).map_err(|_| invalid())?;
@@ -145,13 +213,15 @@ impl Core {
         Ok(self.items.insert(token, item, expires, now))
     }
 
+    /// Refuses a lock that was gone when a call began. What was gone later than that, the etag tells.
     pub(super) fn check_item(
         &self,
         operation: &'static str,
         token: &str,
         item: &WorkerDocument,
+        now: i64,
     ) -> Result<(), ProviderError> {
-        let is_held = item.lock_token.as_deref() == Some(token) && item.is_locked(self.store.now());
+        let is_held = item.lock_token.as_deref() == Some(token) && item.is_locked(now);
         match is_held {
             true => Ok(()),
             false => {

@@ -17,6 +17,7 @@ mod feeding;
 mod locking_ahead;
 mod loops;
 mod names;
+mod outages;
 mod process;
 mod regions;
 mod requests;

@@ -222,8 +222,9 @@ impl Core {
             ("@abandoned", json!(now.saturating_sub(DELETION_LEASE_MS))),
             ("@before", json!(before)),
         ]);
-        let mut pages =
-            self.store.pages::<Value>(Scope::Everything, &text, &parameters, Some(PAGE));
+        // A poll that is throttled is given up soon and repeated: what it finds would be old.
+        let store = self.store.brief();
+        let mut pages = store.pages::<Value>(Scope::Everything, &text, &parameters, Some(PAGE));
         let mut seen = HashSet::new();
         while let Some(page) = pages.next().await {
             let page = page?;
