@@ -12,6 +12,7 @@ use crate::cache::ReplayCache;
 use crate::call::metered;
 use crate::deletions::Deletions;
 use crate::dispatch::Dispatch;
+use crate::fetch::Strays;
 use crate::held::{HeldItems, HeldTurns};
 use crate::last_fetch::LastFetches;
 use crate::last_read::LastReads;
@@ -42,6 +43,8 @@ pub(crate) struct Core {
     pub(crate) sessions: OwnSessions,
     /// Messages to other instances that could not be delivered yet.
     pub(crate) undelivered: Undelivered,
+    /// Instances with messages and without a start.
+    pub(crate) strays: Strays,
     /// Interrupted deletions that this process is finishing.
     pub(crate) deletions: Deletions,
     /// A fetch looks once, whatever time it is given.

@@ -12,7 +12,7 @@ use crate::dispatch::ItemHint;
 use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
 use crate::store::millis;
-use crate::work_items::{Enqueued, addressee, encode, message, worker_item};
+use crate::work_items::{Enqueued, addressee, encode, is_start, message, worker_item};
 use crate::write::{self, Write};
 
 const FOR_ORCHESTRATOR: &str = "enqueue_for_orchestrator";
@@ -33,7 +33,8 @@ impl Core {
         };
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
-        let (mut message, parts) = message(id, instance, text, self.enqueued(delay));
+        let enqueued = Enqueued { is_start: is_start(item), ..self.enqueued(delay) };
+        let (mut message, parts) = message(id, instance, text, enqueued);
         if self.create_locked(&message, item).await {
             return Ok(());
         }
@@ -114,8 +115,9 @@ impl Core {
         Enqueued {
             now,
             seq: self.store.clock().next_sequences(1),
-            visible_at: delay.map_or(now, |delay| now.saturating_add(millis(delay))),
+            visible_at: delay.map_or(0, |delay| now.saturating_add(millis(delay))),
             is_fenced: false,
+            is_start: false,
         }
     }
 }

@@ -76,6 +76,7 @@ impl CosmosDBProvider {
             replays: ReplayCache::new(config.history_cache_bytes),
             sessions: Default::default(),
             undelivered: Undelivered::default(),
+            strays: Default::default(),
             deletions: Deletions::default(),
             is_short_poll: config.short_poll,
             tasks: TaskTracker::new(),

@@ -447,6 +447,10 @@ fn add(batch: TransactionalBatch, write: &Write) -> TransactionalBatch {
             };
             batch.patch_item(&write.id, patch, matching(if_match))
         }
+        Change::Postpone { until, if_match } => {
+            let patch = Patch::new().set("/retryAt", until);
+            batch.patch_item(&write.id, patch, matching(if_match))
+        }
         Change::Delete { if_match } => batch.delete_item(&write.id, matching(if_match)),
     }
 }

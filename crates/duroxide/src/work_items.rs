@@ -27,11 +27,11 @@ pub(crate) fn is_start(item: &WorkItem) -> bool {
     matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
 }
 
-/// When a message becomes visible: a timer's when it fires.
-pub(crate) fn visible_at(item: &WorkItem, otherwise: i64) -> i64 {
+/// When a message becomes visible: a timer's when it fires, any other at once, whatever the clocks of the machines say.
+pub(crate) fn visible_at(item: &WorkItem) -> i64 {
     match item {
         WorkItem::TimerFired { fire_at_ms, .. } => i64::try_from(*fire_at_ms).unwrap_or(i64::MAX),
-        _ => otherwise,
+        _ => 0,
     }
 }
 
@@ -50,6 +50,8 @@ pub(crate) struct Enqueued {
     pub(crate) visible_at: i64,
     /// Whether the batch that creates it cannot happen twice.
     pub(crate) is_fenced: bool,
+    /// Whether it begins an execution.
+    pub(crate) is_start: bool,
 }
 
 /// A message to an instance, with the parts of its payload.
@@ -73,6 +75,8 @@ pub(crate) fn message(
         locked_until: None,
         attempt_count: 0,
         is_fenced: enqueued.is_fenced,
+        is_start: Some(enqueued.is_start),
+        retry_at: None,
         staged_turn: None,
         etag: None,
     };

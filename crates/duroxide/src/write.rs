@@ -49,6 +49,13 @@ pub(crate) enum Change {
         /// The version.
         if_match: Option<Etag>,
     },
+    /// Polls do not find the message before a time. It must be of this version.
+    Postpone {
+        /// The time.
+        until: i64,
+        /// The version.
+        if_match: Option<Etag>,
+    },
     /// There must be one, of this version if one is named.
     Delete {
         /// The version.
@@ -87,7 +94,7 @@ impl Write {
         let document = match &self.change {
             Change::Create(document) | Change::Upsert(document) => document.len(),
             Change::Replace { document, .. } => document.len(),
-            Change::Lock { .. } | Change::Delete { .. } => 0,
+            Change::Lock { .. } | Change::Postpone { .. } | Change::Delete { .. } => 0,
         };
         document + self.id.len() + OVERHEAD_BYTES
     }
@@ -105,6 +112,7 @@ pub(crate) fn asks_for_version(writes: &[Write]) -> bool {
         Change::Create(_) | Change::Upsert(_) => false,
         Change::Replace { if_match, .. }
         | Change::Lock { if_match, .. }
+        | Change::Postpone { if_match, .. }
         | Change::Delete { if_match } => if_match.is_some(),
     })
 }

@@ -16,7 +16,7 @@ use crate::documents::{
 };
 use crate::fetch::consume;
 use crate::ids;
-use crate::work_items::{Enqueued, addressee, encode, message, visible_at, worker_item};
+use crate::work_items::{Enqueued, addressee, encode, is_start, message, visible_at, worker_item};
 use crate::write::{self, Write};
 
 const OPERATION: &str = "ack_orchestration_item";
@@ -237,7 +237,7 @@ pub(crate) fn event_document(
 
 fn enqueued(turn: &Turn<'_>, position: usize) -> Enqueued {
     let seq = turn.first_seq + position as u64;
-    Enqueued { now: turn.now, seq, visible_at: turn.now, is_fenced: true }
+    Enqueued { now: turn.now, seq, visible_at: 0, is_fenced: true, is_start: false }
 }
 
 /// The activities of the turn. One that a worker waits for is locked for it from the start.
@@ -308,7 +308,8 @@ fn orchestrator_items(
             ));
         };
         let mut enqueued = enqueued(turn, turn.worker_items.len() + position);
-        enqueued.visible_at = visible_at(item, turn.now);
+        enqueued.visible_at = visible_at(item);
+        enqueued.is_start = is_start(item);
         let text = encode(OPERATION, item)?;
         if target == instance.instance_id {
             let id = format!("{}:message:{}:{position}", ids::part(target), instance.turn);

@@ -16,6 +16,9 @@ use crate::fetch::Blocked;
 const FIRST_PAUSE_MS: i64 = 100;
 const LONGEST_PAUSE_MS: i64 = 5_000;
 
+/// How much longer instances are left alone that no dispatcher of the process can replay: up to an hour.
+const INCOMPATIBLE_FACTOR: i64 = 3_600_000 / LONGEST_PAUSE_MS;
+
 /// From this pause on, that an instance still cannot be locked is what was to be expected.
 const LONG_PAUSE_MS: i64 = 800;
 
@@ -27,6 +30,7 @@ pub(super) struct BlockedInstances {
 /// When an instance is tried again.
 #[derive(Clone, Copy, Debug)]
 struct Retry {
+    since: i64,
     at: i64,
     pause: i64,
 }
@@ -38,7 +42,8 @@ impl Retry {
 
     /// The next one, unless the instance has been free, or left alone, since.
     fn next(self, why: Blocked, now: i64) -> Self {
-        let is_long_ago = now > self.at.saturating_add(LONGEST_PAUSE_MS);
+        // As long ago as the pause itself: whatever kept the instance from being locked has passed in between.
+        let is_long_ago = now > self.at.saturating_add(LONGEST_PAUSE_MS.max(self.at - self.since));
         let pause = if is_long_ago { FIRST_PAUSE_MS } else { self.pause.saturating_mul(2) };
         Self::after(pause.min(LONGEST_PAUSE_MS), why, now)
     }
@@ -49,9 +54,11 @@ impl Retry {
             // In an outage a lock counts although its time is over.
             Blocked::Locked { .. } => now.saturating_add(pause),
             Blocked::LeftAlone { until } => until,
+            // Another release may come, which is a process of its own and knows nothing of this one's pauses.
+            Blocked::Incompatible => now.saturating_add(pause.saturating_mul(INCOMPATIBLE_FACTOR)),
             Blocked::Unready => now.saturating_add(pause),
         };
-        Self { at, pause }
+        Self { since: now, at, pause }
     }
 }
 
@@ -130,6 +137,21 @@ mod tests {
         assert!(blocked.is_long_blocked("a"));
         blocked.insert("b", Blocked::Unready, 0);
         assert!(!blocked.is_long_blocked("b"), "tried once");
+    }
+
+    #[test]
+    fn an_instance_of_another_version_is_tried_ever_more_rarely_up_to_an_hour() {
+        let mut blocked = BlockedInstances::default();
+        let (mut now, mut pauses) = (0, Vec::new());
+        for _ in 0..8 {
+            blocked.insert("a", Blocked::Incompatible, now);
+            let next = (1..).map(|seconds| now + seconds * 1_000);
+            let next = next.into_iter().find(|at| !blocked.contains("a", *at)).unwrap();
+            pauses.push((next - now) / 1_000);
+            // A poll comes a little later.
+            now = next + 1_000;
+        }
+        assert_eq!(pauses, [72, 144, 288, 576, 1_152, 2_304, 3_600, 3_600]);
     }
 
     #[test]

@@ -78,7 +78,7 @@ mod tests {
     fn raised(bytes: usize) -> ReadMessage {
         let (instance, name) = ("i".to_owned(), "go".to_owned());
         let item = WorkItem::ExternalRaised { instance, name, data: String::new() };
-        let enqueued = Enqueued { now: 1, seq: 1, visible_at: 1, is_fenced: true };
+        let enqueued = Enqueued { now: 1, seq: 1, visible_at: 1, is_fenced: true, is_start: false };
         let (document, _) = message("id".to_owned(), "i", "x".repeat(bytes), enqueued);
         ReadMessage { document, item }
     }

@@ -36,6 +36,9 @@ use turns::TurnHints;
 /// The most activities that are kept as hints before a worker has asked for any.
 const MAX_HINTS_FOR_NOBODY: usize = 100;
 
+/// How much younger a message counts whose instance this process knows nothing of.
+const UNKNOWN_LATER_MS: i64 = 60_000;
+
 /// What the process knows of work, and who waits for it.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
@@ -120,12 +123,36 @@ impl Dispatch {
         visible_at: i64,
         now: i64,
     ) {
+        self.message_in_order(instance, message, visible_at, now, now);
+    }
+
+    /// The same for an instance that this process knows nothing of. It may never have been started, and there may be
+    /// thousands: what is known to be ready comes first.
+    pub(crate) fn message_of_unknown(
+        &self,
+        instance: &str,
+        message: Option<ReadMessage>,
+        visible_at: i64,
+        now: i64,
+    ) {
+        let order = now.saturating_add(UNKNOWN_LATER_MS);
+        self.message_in_order(instance, message, visible_at, order, now);
+    }
+
+    fn message_in_order(
+        &self,
+        instance: &str,
+        message: Option<ReadMessage>,
+        visible_at: i64,
+        order: i64,
+        now: i64,
+    ) {
         if !self.takes_hints {
             return;
         }
         let mut state = self.state();
         if visible_at <= now {
-            if state.turns.push(instance, message, now, now) {
+            if state.turns.push(instance, message, order, now) {
                 state.parked.wake_dispatcher();
             }
             return;
@@ -557,7 +584,8 @@ mod tests {
             session_id: None,
             tag: None,
         };
-        let enqueued = Enqueued { now: at, seq: id, visible_at: at, is_fenced: true };
+        let enqueued =
+            Enqueued { now: at, seq: id, visible_at: at, is_fenced: true, is_start: false };
         let (document, _) = worker_item("test", &item, enqueued).unwrap();
         ItemHint::of(&document, Some(serde_json::from_str("\"e\"").unwrap()))
     }

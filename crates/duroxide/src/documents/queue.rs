@@ -27,6 +27,12 @@ pub(crate) struct MessageDocument {
     /// consumed, so that a repeated creation meets it.
     #[serde(default)]
     pub(crate) is_fenced: bool,
+    /// Whether it begins an execution. None if an earlier release wrote it.
+    #[serde(default)]
+    pub(crate) is_start: Option<bool>,
+    /// Polls do not find it before. It is set where the instance was never started; a turn takes the message all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) retry_at: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
     #[serde(rename = "_etag", default, skip_serializing)]

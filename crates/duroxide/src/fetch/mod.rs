@@ -5,6 +5,7 @@ mod offer;
 mod plan;
 mod run;
 mod states;
+mod strays;
 mod terms;
 
 pub(crate) use offer::TurnOffer;
@@ -12,4 +13,5 @@ pub(crate) use plan::{
     Blocked, FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, clean_up,
     consume, is_supported, plan, plan_created,
 };
+pub(crate) use strays::{STRAY_AFTER_MS, Strays};
 pub(crate) use terms::{LockedTurn, SharedFilter, TurnTerms};

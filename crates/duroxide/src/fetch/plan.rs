@@ -49,8 +49,10 @@ pub(crate) struct FetchTerms<'a> {
 pub(crate) enum Blocked {
     /// A dispatcher has it. Its turn may end long before its lock.
     Locked { until: i64 },
-    /// It is being deleted, or of a version that the dispatcher cannot replay.
+    /// It is being deleted.
     LeftAlone { until: i64 },
+    /// It is of a version that the dispatcher cannot replay.
+    Incompatible,
     /// None of its messages can be handled: its start has not come, or they cannot be read.
     Unready,
 }
@@ -96,8 +98,11 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
         if instance.is_locked(terms.lock_time) {
             return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
         }
-        if instance.is_deleting || !is_compatible(instance, terms) {
+        if instance.is_deleting {
             return FetchPlan::Skip(Some(Blocked::left_alone(terms.now)));
+        }
+        if !is_compatible(instance, terms) {
+            return FetchPlan::Skip(Some(Blocked::Incompatible));
         }
         if !instance.cleanup.is_empty() {
             return FetchPlan::CleanUp(clean_up(instance));
@@ -229,7 +234,13 @@ mod tests {
     use crate::work_items::{Enqueued, message};
 
     fn read(id: &str, item: WorkItem, enqueued_at: i64) -> ReadMessage {
-        let enqueued = Enqueued { now: enqueued_at, seq: 0, visible_at: 0, is_fenced: false };
+        let enqueued = Enqueued {
+            now: enqueued_at,
+            seq: 0,
+            visible_at: 0,
+            is_fenced: false,
+            is_start: is_start(&item),
+        };
         let text = serde_json::to_string(&item).unwrap();
         let (document, _) = message(id.to_owned(), "i", text, enqueued);
         ReadMessage { document, item }
@@ -298,7 +309,7 @@ mod tests {
         let range = SemverRange::new(Version::new(0, 0, 0), Version::new(1, 0, 0));
         let filter = DispatcherCapabilityFilter { supported_duroxide_versions: vec![range] };
         let skipped = planned(Some(pinned.clone()), vec![raised("m", 1)], Some(&filter));
-        assert!(matches!(skipped, FetchPlan::Skip(Some(Blocked::LeftAlone { .. }))));
+        assert!(matches!(skipped, FetchPlan::Skip(Some(Blocked::Incompatible))));
         assert!(matches!(planned(Some(pinned), vec![raised("m", 1)], None), FetchPlan::Lock(_)));
         assert!(matches!(
             planned(Some(instance()), vec![raised("m", 1)], Some(&filter)),

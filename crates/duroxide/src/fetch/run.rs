@@ -14,7 +14,8 @@ use serde_json::{Value, json};
 use super::ahead::give_back;
 use super::terms::{Asked, LockedTurn, TurnTerms};
 use super::{
-    FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage, is_supported, plan,
+    Blocked, FetchPlan, FetchTerms, InstanceView, LockPlan, MAX_MESSAGES, ReadMessage,
+    is_supported, plan,
 };
 use crate::cache::Replay;
 use crate::call::about_turn;
@@ -36,7 +37,7 @@ type FetchedTurn = (OrchestrationItem, String, u32);
 
 /// Instances with messages that are due, those that wait longest first.
 const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime) AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now)";
 
 /// An instance and its messages that are due, the instance first.
 const VIEW: &str = "SELECT TOP @limit * FROM c WHERE c.type = 'instance' \
@@ -135,7 +136,7 @@ impl Core {
     }
 
     /// Plans the next turn of an instance as of now, with a token of its own.
-    fn plan_turn(
+    pub(super) fn plan_turn(
         &self,
         instance: &str,
         view: InstanceView,
@@ -239,8 +240,9 @@ impl Core {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<(), Failure> {
         let ids: Vec<&str> = candidates.iter().map(String::as_str).collect();
-        let (blocked, _) = self.blocked(&ids, |pinned| is_supported(filter, pinned)).await?;
-        let blocked: HashSet<String> = blocked.into_iter().map(|(instance, _)| instance).collect();
+        let states = self.states(&ids, |pinned| is_supported(filter, pinned)).await?;
+        let blocked = states.blocked.into_iter();
+        let blocked: HashSet<String> = blocked.map(|(instance, _)| instance).collect();
         candidates.retain(|candidate| !blocked.contains(candidate));
         Ok(())
     }
@@ -255,6 +257,8 @@ impl Core {
         for _ in 0..2 {
             let view = self.view(instance).await?;
             let cleaned = view.instance.clone();
+            let messages: Vec<MessageDocument> =
+                view.messages.iter().map(|message| message.document.clone()).collect();
             if cleaned.as_ref().is_some_and(|it| it.is_abandoned(self.store.now())) {
                 self.finish_deletion(instance);
             }
@@ -263,6 +267,9 @@ impl Core {
                 FetchPlan::Skip(why) => {
                     if let Some(why) = why {
                         self.dispatch.turn_blocked(instance, why, self.store.now());
+                    }
+                    if why == Some(Blocked::Unready) {
+                        self.spawn_postpone(instance, messages);
                     }
                     return Ok(None);
                 }
@@ -283,7 +290,7 @@ impl Core {
     }
 
     /// Reads an instance and its messages that are due.
-    async fn view(&self, instance: &str) -> Result<InstanceView, Failure> {
+    pub(super) async fn view(&self, instance: &str) -> Result<InstanceView, Failure> {
         let view = self.view_of(instance, VIEW_LIMIT).await?;
         let is_new = view.instance.as_ref().is_none_or(|it| it.is_provisional && it.turn == 0);
         let has_start = view.messages.iter().any(|it| crate::work_items::is_start(&it.item));
@@ -432,7 +439,7 @@ impl Core {
             instance,
         };
         let (expires, now) = (held.instance.locked_until.unwrap_or_default(), self.store.now());
-        let ready = held.messages.iter().map(|message| message.visible_at).min();
+        let ready = held.messages.iter().map(|it| it.visible_at.max(it.enqueued_at)).min();
         let waited = ready.map_or(0, |ready| now.saturating_sub(ready));
         self.store.telemetry.claimed(Queue::Orchestrator, waited);
         if attempts > 1 {

@@ -1,5 +1,7 @@
 //! Which of many instances cannot be fetched now: one question instead of one each.
 
+use std::collections::HashSet;
+
 use serde::Deserialize;
 use serde_json::json;
 
@@ -36,35 +38,44 @@ impl State {
             Some(until) if self.lock_token.is_some() && until > lock_time => {
                 Some(Blocked::Locked { until })
             }
-            _ => {
-                let is_left_alone = self.is_deleting || !supports(self.pinned_duroxide_version);
-                is_left_alone.then(|| Blocked::left_alone(now))
-            }
+            _ if self.is_deleting => Some(Blocked::left_alone(now)),
+            _ => (!supports(self.pinned_duroxide_version)).then_some(Blocked::Incompatible),
         }
     }
 }
 
+/// The states of instances.
+#[derive(Debug, Default)]
+pub(crate) struct States {
+    /// Those that are locked, being deleted, or of a version that is not supported.
+    pub(crate) blocked: Vec<(String, Blocked)>,
+    /// Those that there are.
+    pub(crate) found: HashSet<String>,
+    /// How many requests that took.
+    pub(crate) requests: usize,
+}
+
 impl Core {
-    /// The instances that are locked, being deleted, or of a version that is not supported; and how many requests that
-    /// took.
-    pub(crate) async fn blocked(
+    /// Asks for the states of instances.
+    pub(crate) async fn states(
         &self,
         ids: &[&str],
         supports: impl Fn(Option<PinnedVersion>) -> bool,
-    ) -> Result<(Vec<(String, Blocked)>, usize), Failure> {
+    ) -> Result<States, Failure> {
         let (now, lock_time) = (self.store.now(), self.store.lock_time());
         let parameters = [("@ids", json!(ids))];
         let mut pages =
             self.store.brief().pages::<State>(Scope::Everything, STATES, &parameters, None);
-        let (mut blocked, mut requests) = (Vec::new(), 0);
+        let mut states = States::default();
         while let Some(page) = pages.next().await {
             let page = page?;
-            requests += page.requests();
+            states.requests += page.requests();
             for state in page.into_items() {
                 let why = state.blocked(now, lock_time, &supports);
-                blocked.extend(why.map(|why| (state.instance_id, why)));
+                states.found.insert(state.instance_id.clone());
+                states.blocked.extend(why.map(|why| (state.instance_id, why)));
             }
         }
-        Ok((blocked, requests))
+        Ok(states)
     }
 }

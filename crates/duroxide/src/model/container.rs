@@ -82,6 +82,7 @@ impl Container {
             Change::Upsert(text) => Some(Some(text.clone())),
             Change::Replace { if_match, .. }
             | Change::Lock { if_match, .. }
+            | Change::Postpone { if_match, .. }
             | Change::Delete { if_match }
                 if !holds(if_match) =>
             {
@@ -89,6 +90,11 @@ impl Container {
             }
             Change::Replace { document, .. } => Some(Some(document.clone())),
             Change::Delete { .. } => Some(None),
+            Change::Postpone { until, .. } => {
+                let mut value = there.map_or(Value::Null, |there| parse(&there.text));
+                value["retryAt"] = json!(until);
+                Some(Some(value.to_string()))
+            }
             Change::Lock { token, until, attempts, visible_at, .. } => {
                 let mut value = there.map_or(Value::Null, |there| parse(&there.text));
                 value["lockToken"] = json!(token);

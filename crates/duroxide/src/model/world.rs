@@ -371,7 +371,13 @@ impl World {
             result: String::new(),
         };
         let text = serde_json::to_string(&done).expect("a work item is JSON");
-        let enqueued = Enqueued { now: self.now, seq: 0, visible_at: self.now, is_fenced: true };
+        let enqueued = Enqueued {
+            now: self.now,
+            seq: 0,
+            visible_at: self.now,
+            is_fenced: true,
+            is_start: false,
+        };
         let (completion, _) = message(format!("completion:{token}"), SENDER, text, enqueued);
         let mut writes = vec![removed(&item)];
         let turn_token = self.draw("t");
@@ -495,7 +501,7 @@ fn raised(instance: &str, data: &str) -> WorkItem {
 
 fn enqueue(container: &mut Container, instance: &str, id: &str, item: &WorkItem) {
     let text = serde_json::to_string(item).expect("a work item is JSON");
-    let enqueued = Enqueued { now: 0, seq: 0, visible_at: 0, is_fenced: false };
+    let enqueued = Enqueued { now: 0, seq: 0, visible_at: 0, is_fenced: false, is_start: false };
     let (message, _) = message(id.to_owned(), instance, text, enqueued);
     container.apply(instance, &[Write::create(&message.id, &message)], Mutation::None);
 }

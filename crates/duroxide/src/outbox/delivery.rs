@@ -17,7 +17,7 @@ use crate::documents::{
 use crate::failure::{Cause, Failure};
 use crate::fetch::ReadMessage;
 use crate::telemetry::Occurrence;
-use crate::work_items::{Enqueued, message};
+use crate::work_items::{Enqueued, is_start, message};
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
 
@@ -132,8 +132,12 @@ impl Core {
         let (now, visible_at) = (self.store.now(), document.visible_at);
         let instance = document.instance_id.clone();
         let is_known = document.etag.is_some() && document.work_item.parts() == 0;
+        let is_likely = item.as_ref().is_some_and(is_start) || self.replays.contains(&instance);
         let known = item.filter(|_| is_known).map(|item| ReadMessage { document, item });
-        self.dispatch.message_enqueued(&instance, known, visible_at, now);
+        match is_likely {
+            true => self.dispatch.message_enqueued(&instance, known, visible_at, now),
+            false => self.dispatch.message_of_unknown(&instance, known, visible_at, now),
+        }
     }
 
     /// Creates a document and the parts of its payload. One that is there already is the same. Says which version
@@ -221,7 +225,9 @@ pub(crate) fn plan_delivery(
     intent: &IntentDocument,
     text: String,
 ) -> (MessageDocument, Vec<PartDocument>) {
+    let is_start = serde_json::from_str(&text).is_ok_and(|item: WorkItem| is_start(&item));
     let enqueued = Enqueued {
+        is_start,
         now: intent.created_at,
         seq: intent.seq,
         visible_at: intent.visible_at,

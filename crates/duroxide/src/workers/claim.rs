@@ -148,7 +148,8 @@ impl Core {
         seen: Option<Version>,
         now: i64,
     ) -> Claimed {
-        self.store.telemetry.claimed(Queue::Worker, now.saturating_sub(item.visible_at));
+        let ready = item.visible_at.max(item.enqueued_at);
+        self.store.telemetry.claimed(Queue::Worker, now.saturating_sub(ready));
         if item.attempt_count > 1 {
             self.store.telemetry.retried(Retried::Activity);
         }

@@ -106,7 +106,7 @@ impl Core {
         let id = format!("{}:completion:{nonce}", ids::part(instance));
         let now = self.store.now();
         let seq = self.store.clock().next_sequences(1);
-        let enqueued = Enqueued { now, seq, visible_at: now, is_fenced: true };
+        let enqueued = Enqueued { now, seq, visible_at: 0, is_fenced: true, is_start: false };
         Ok(message(id, instance, encode(ACK, completion)?, enqueued))
     }
 

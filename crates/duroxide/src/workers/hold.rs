@@ -163,7 +163,7 @@ impl Core {
         let held = self.held_item(ABANDON, token).await?;
         let mut item = held.lock().await;
         let now = self.store.now();
-        let visible_at = delay.map_or(now, |delay| now.saturating_add(millis(delay)));
+        let visible_at = delay.map_or(0, |delay| now.saturating_add(millis(delay)));
         let attempts = if ignore_attempt && item.attempt_count > 0 { -1 } else { 0 };
         (item.lock_token, item.locked_until) = (None, None);
         let until = now.saturating_add(PATIENCE_MS);

@@ -26,6 +26,7 @@ mod scenarios;
 mod several;
 mod sizes;
 mod stopping;
+mod strays;
 #[cfg(feature = "otel")]
 mod telemetry;
 mod transactions;

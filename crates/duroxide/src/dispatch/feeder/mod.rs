@@ -20,7 +20,7 @@ use crate::call::metered;
 use crate::core::Core;
 use crate::documents::{DELETION_LEASE_MS, PinnedVersion, kinds};
 use crate::failure::Failure;
-use crate::fetch::is_supported;
+use crate::fetch::{STRAY_AFTER_MS, is_supported};
 use crate::leases::Slots;
 use crate::outbox::RECONCILER;
 use crate::store::{Scope, millis};
@@ -83,6 +83,15 @@ struct Demand {
     workers: usize,
     /// What the workers wait for.
     activities: ActivityFilter,
+}
+
+/// An instance with messages, as a look found it.
+#[derive(Clone, Copy, Debug)]
+struct FoundTurn {
+    /// When the oldest message was enqueued.
+    enqueued_at: i64,
+    /// Whether none of the messages begins an execution.
+    is_no_start: bool,
 }
 
 impl Core {
@@ -248,7 +257,7 @@ impl Core {
         seen: &mut HashSet<String>,
         look: &mut Look,
     ) -> Result<(), Failure> {
-        let mut turns: HashMap<String, i64> = HashMap::new();
+        let mut turns: HashMap<String, FoundTurn> = HashMap::new();
         let mut intents = Vec::new();
         let now = self.store.now();
         for row in rows {
@@ -263,7 +272,9 @@ impl Core {
                     look.instances.insert(row.instance_id.clone());
                     // One that this process wrote, of an instance that is ready, is nothing new.
                     if !self.dispatch.knows(&row.instance_id, &row.id) {
-                        turns.entry(row.instance_id).or_insert(row.enqueued_at);
+                        let is_no_start = row.is_no_start();
+                        let found = FoundTurn { enqueued_at: row.enqueued_at, is_no_start };
+                        turns.entry(row.instance_id).or_insert(found).is_no_start &= is_no_start;
                     }
                 }
                 kinds::WORKER_ITEM => {
@@ -279,8 +290,8 @@ impl Core {
         if turns.len() > TRIED_UNSEEN {
             self.leave_out_blocked_turns(&mut turns, look).await?;
         }
-        for (instance, enqueued_at) in &turns {
-            look.turns += usize::from(self.dispatch.turn_found(instance, *enqueued_at, now));
+        for (instance, found) in &turns {
+            look.turns += usize::from(self.dispatch.turn_found(instance, found.enqueued_at, now));
         }
         if !intents.is_empty() {
             let core = Arc::clone(self);
@@ -289,17 +300,30 @@ impl Core {
         Ok(())
     }
 
-    /// Takes out instances that are locked, being deleted, or of a version that nobody here can replay.
+    /// Takes out instances that are locked, being deleted, of a version that no dispatcher here can replay, or not started.
     async fn leave_out_blocked_turns(
-        &self,
-        turns: &mut HashMap<String, i64>,
+        self: &Arc<Self>,
+        turns: &mut HashMap<String, FoundTurn>,
         look: &mut Look,
     ) -> Result<(), Failure> {
         let filter = self.dispatch.filter();
         let ids: Vec<&str> = turns.keys().map(String::as_str).collect();
-        let (blocked, requests) = self.blocked(&ids, |pinned| filter.supports(pinned)).await?;
-        look.requests += requests;
-        for (instance, why) in blocked {
+        let states = self.states(&ids, |pinned| filter.supports(pinned)).await?;
+        look.requests += states.requests;
+        let is_stray = |(instance, found): &(&String, &FoundTurn)| {
+            found.is_no_start && !states.found.contains(*instance)
+        };
+        let stray = turns.iter().filter(is_stray);
+        let stray: Vec<(String, i64)> =
+            stray.map(|(instance, found)| (instance.clone(), found.enqueued_at)).collect();
+        for (instance, _) in &stray {
+            turns.remove(instance);
+        }
+        // The start of a younger one may be on its way.
+        let before = self.store.now().saturating_sub(STRAY_AFTER_MS);
+        let old = stray.into_iter().filter(|(_, enqueued_at)| *enqueued_at <= before);
+        self.look_at_strays(old.map(|(instance, _)| instance).collect());
+        for (instance, why) in states.blocked {
             self.dispatch.turn_blocked(&instance, why, self.store.now());
             turns.remove(&instance);
         }

@@ -12,10 +12,10 @@ use crate::leases::Slots;
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
 /// Activities with a tag or a session are looked for in all slots, since not every process takes them.
 const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.dispatchSlot, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, \
-     c.stagedTurn, c._etag FROM c WHERE ";
+     c.stagedTurn, c.isStart, c._etag FROM c WHERE ";
 
 const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
+     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime) AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now)";
 
 const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
      AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
@@ -27,6 +27,9 @@ const INTENTS: &str =
 /// them.
 const ABANDONED: &str = "(c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
      AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now))";
+
+/// What the time since which something waits is compared with: a message that is not delayed is visible from 0 on.
+const WAITS: &str = "c.visibleAt <= @since AND c.enqueuedAt";
 
 const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
 
@@ -103,7 +106,7 @@ impl Question {
         if let Some(slots) = self.messages {
             let of = |waits_since| self.of_slots(slots, "@messageSlots", "", waits_since);
             let left_out = if self.without_instances.is_empty() { "" } else { NOT_OF_INSTANCES };
-            conditions.push(format!("{MESSAGES}{}{left_out})", of("c.visibleAt")));
+            conditions.push(format!("{MESSAGES}{}{left_out})", of(WAITS)));
             if self.is_first {
                 conditions.push(format!("{INTENTS}{})", of("c.createdAt")));
                 conditions.extend(self.others_since.map(|_| ABANDONED.to_owned()));
@@ -113,7 +116,7 @@ impl Question {
         }
         if let Some(AskedActivities { slots, filter, without_sessions }) = &self.activities {
             let of_all_slots = "NOT IS_NULL(c.tag) OR NOT IS_NULL(c.sessionId) OR ";
-            let in_slots = self.of_slots(*slots, "@activitySlots", of_all_slots, "c.visibleAt");
+            let in_slots = self.of_slots(*slots, "@activitySlots", of_all_slots, WAITS);
             let taken = filter.condition();
             let left_out = if without_sessions.is_empty() { "" } else { NOT_IN_SESSIONS };
             conditions.push(format!("{ACTIVITIES}{in_slots}{taken}{left_out})"));
@@ -176,7 +179,7 @@ mod tests {
         let own: Slots = [1, 2].into_iter().collect();
         assert!(!has(question(ALL_SLOTS, Some(7)), "Slots"));
         assert!(has(question(own, None), "ARRAY_CONTAINS(@messageSlots, c.dispatchSlot))"));
-        let wide = "ARRAY_CONTAINS(@activitySlots, c.dispatchSlot) OR c.visibleAt <= @since)";
+        let wide = "c.dispatchSlot) OR c.visibleAt <= @since AND c.enqueuedAt <= @since)";
         assert!(has(question(own, Some(7)), wide));
         assert!(!has(question(own, None), "@since"));
     }

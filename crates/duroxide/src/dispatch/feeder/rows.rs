@@ -29,6 +29,7 @@ pub(super) struct Row {
     tag: Option<String>,
     session_id: Option<String>,
     staged_turn: Option<u64>,
+    is_start: Option<bool>,
     #[serde(rename = "_etag")]
     etag: Option<Etag>,
 }
@@ -45,6 +46,11 @@ impl Row {
             etag: self.etag,
             document: None,
         }
+    }
+
+    /// Whether it is a message that certainly does not begin an execution.
+    pub(super) fn is_no_start(&self) -> bool {
+        self.is_start == Some(false)
     }
 
     pub(super) fn intent(self) -> FoundIntent {

@@ -341,8 +341,13 @@ mod tests {
             session_id: None,
             tag: None,
         };
-        let enqueued =
-            crate::work_items::Enqueued { now: 1, seq: 0, visible_at: 1, is_fenced: true };
+        let enqueued = crate::work_items::Enqueued {
+            now: 1,
+            seq: 0,
+            visible_at: 1,
+            is_fenced: true,
+            is_start: false,
+        };
         let (document, _) = crate::work_items::worker_item("test", &work_item, enqueued).unwrap();
         hints.push(ItemHint::of(&document, etag.clone()), 1);
         let found = ItemHint { etag, ..hint(&document.id, 1) };
