@@ -57,7 +57,7 @@ pub struct CosmosDBProviderConfig {
     pub history_cache_bytes: usize,
     /// How the slots of the instances are divided among processes and dispatchers.
     pub leases: Leases,
-    /// How long a process that is gone keeps its slots.
+    /// How long a process that is gone keeps its slots and its locks. Each process extends its lease at a third of it.
     pub lease_duration: Duration,
     /// Whether work that this process enqueues is told to its own dispatchers. Without it everything is found by
     /// asking the container: slower, and as correct; for tests of that.
@@ -130,7 +130,7 @@ impl CosmosDBProviderConfig {
             feed_interval_max: Duration::from_millis(1_250),
             history_cache_bytes: 64 << 20,
             leases: Leases::CosmosDB,
-            lease_duration: Duration::from_secs(30),
+            lease_duration: Duration::from_secs(9),
             hints: true,
             moved_to: None,
             clock: Clock::default(),

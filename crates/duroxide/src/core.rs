@@ -17,6 +17,7 @@ use crate::held::{HeldItems, HeldTurns};
 use crate::last_fetch::LastFetches;
 use crate::last_read::LastReads;
 use crate::leases::LeaseProvider;
+use crate::locks::{LockView, Processes};
 use crate::outbox::Undelivered;
 use crate::region::RequestTerms;
 use crate::sessions::OwnSessions;
@@ -37,6 +38,7 @@ pub(crate) struct Core {
     /// Which slots the process and its dispatchers look after.
     pub(crate) leases: Arc<dyn LeaseProvider>,
     pub(crate) worker_leases: Arc<dyn LeaseProvider>,
+    pub(crate) processes: Processes,
     /// Histories and keys that were read or written last.
     pub(crate) replays: ReplayCache,
     /// Sessions that workers of this process have.
@@ -54,6 +56,33 @@ pub(crate) struct Core {
 }
 
 impl Core {
+    /// How locks of others are judged now.
+    pub(crate) fn lock_view(&self) -> LockView {
+        LockView { time: self.store.lock_time(), gone: self.processes.gone() }
+    }
+
+    /// Learns from the leases which processes are gone, and by which name this one is known.
+    pub(crate) async fn learn_processes(&self) {
+        let (name, gone) = (self.leases.process_name().await, self.leases.gone_processes().await);
+        self.processes.set(name, gone);
+    }
+
+    /// Keeps the lease of this process while it may hold locks, until the provider is shut down.
+    pub(crate) async fn keep_lease(self: Arc<Self>, interval: Duration) {
+        loop {
+            tokio::time::sleep(self.store.clock().jittered(interval)).await;
+            if self.dispatch.is_active() || self.holds_locks() {
+                self.leases.extend_lease().await;
+                self.learn_processes().await;
+            }
+        }
+    }
+
+    pub(crate) fn holds_locks(&self) -> bool {
+        let now = self.store.now();
+        self.turns.has_live(now) || self.items.has_live(now)
+    }
+
     /// Runs what a call leaves to be done after it, and measures it.
     pub(crate) fn spawn_metered(
         self: &Arc<Self>,

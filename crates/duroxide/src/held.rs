@@ -106,6 +106,12 @@ impl<T> Held<T> {
         }
     }
 
+    /// Whether a lock is held that has not expired.
+    pub(crate) fn has_live(&self, now: i64) -> bool {
+        let all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
+        all.values().any(|entry| entry.expires > now)
+    }
+
     /// Has the provider extend a lock once at a time.
     pub(crate) fn extend_at(&self, token: &str, at: i64) {
         let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);

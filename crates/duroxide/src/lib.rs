@@ -28,6 +28,7 @@ mod last_fetch;
 mod last_read;
 mod leases;
 mod lock_token;
+mod locks;
 mod meter;
 #[cfg(test)]
 mod model;

@@ -73,6 +73,7 @@ impl CosmosDBProvider {
             dispatch,
             leases,
             worker_leases,
+            processes: Default::default(),
             replays: ReplayCache::new(config.history_cache_bytes),
             sessions: Default::default(),
             undelivered: Undelivered::default(),
@@ -82,6 +83,7 @@ impl CosmosDBProvider {
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         });
+        core.learn_processes().await;
         let feeder = FeederSettings {
             pace: PaceSettings {
                 shortest: config.feed_interval_min,
@@ -91,6 +93,7 @@ impl CosmosDBProvider {
         };
         core.spawn(Arc::clone(&core).feed(feeder));
         core.spawn(Arc::clone(&core).extend_long_locks());
+        core.spawn(Arc::clone(&core).keep_lease(config.lease_duration / 3));
         let settings = ReconcilerSettings {
             interval: config.reconciler_interval,
             scan_interval: config.reconciler_scan_interval,

@@ -435,8 +435,9 @@ fn add(batch: TransactionalBatch, write: &Write) -> TransactionalBatch {
         Change::Replace { document, if_match } => {
             batch.replace_item(&write.id, raw(document), matching(if_match))
         }
-        Change::Lock { token, until, attempts, visible_at, if_match } => {
+        Change::Lock { token, until, owner, attempts, visible_at, if_match } => {
             let patch = Patch::new().set("/lockToken", token).set("/lockedUntil", until);
+            let patch = patch.set("/lockOwner", owner);
             let patch = match attempts {
                 0 => patch,
                 attempts => patch.increment("/attemptCount", *attempts),

@@ -42,6 +42,8 @@ pub(crate) enum Change {
         token: Option<String>,
         /// Until when.
         until: Option<i64>,
+        /// The process that holds it.
+        owner: Option<String>,
         /// By how much the attempts change.
         attempts: i32,
         /// When it becomes visible; unchanged if none.

@@ -36,7 +36,8 @@ impl<'a> HandOffs<'a> {
                 nonce: core.store.clock().new_id(),
             };
             let locked_until = now.saturating_add(millis(reserved.as_ref()?.lock_timeout()));
-            Some(HandOff { token: token.to_string(), locked_until })
+            let owner = core.processes.name();
+            Some(HandOff { token: token.to_string(), locked_until, owner })
         };
         let handed = outcome.worker_items.iter().zip(&reservations).map(hand_off).collect();
         Self { core, handed, reservations }

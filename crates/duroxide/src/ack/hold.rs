@@ -37,13 +37,14 @@ impl Core {
         let held = self.held_turn(ABANDON, token, until).await?;
         let held = held.lock().await;
         let mut instance = held.instance.clone();
-        (instance.lock_token, instance.locked_until) = (None, None);
+        instance.unlock();
         let visible_at = delay.map(|delay| self.store.now().saturating_add(millis(delay)));
         let release = |message: &MessageDocument| Write {
             id: message.id.clone(),
             change: Change::Lock {
                 token: None,
                 until: None,
+                owner: None,
                 attempts: if ignore_attempt { -1 } else { 0 },
                 visible_at,
                 if_match: None,

@@ -260,6 +260,7 @@ fn worker_items(
         }
         if let Some(Some(handed)) = handed.get(position) {
             worker.lock_token = Some(handed.token.clone());
+            worker.lock_owner.clone_from(&handed.owner);
             (worker.locked_until, worker.attempt_count) = (Some(handed.locked_until), 1);
         }
         workers.push(Some(worker.clone()));
@@ -543,7 +544,7 @@ mod tests {
 
     #[test]
     fn an_activity_that_a_worker_waits_for_is_created_locked_unless_the_turn_is_staged() {
-        let handed = Some(HandOff { token: "w".to_owned(), locked_until: 99 });
+        let handed = Some(HandOff { token: "w".to_owned(), locked_until: 99, owner: None });
         let mut parts =
             Parts { worker_items: vec![activity(2)], handed: vec![handed], ..Parts::default() };
         let plan = planned(

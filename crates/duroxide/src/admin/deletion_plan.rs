@@ -53,7 +53,8 @@ pub(crate) fn marked(
     }
     let mut marked = instance.clone();
     marked.is_deleting = true;
-    (marked.lock_token, marked.locked_until, marked.updated_at) = (None, None, now);
+    marked.unlock();
+    marked.updated_at = now;
     Ok(marked)
 }
 

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::inspection::VISIBLE;
 use crate::core::Core;
 use crate::documents::{ExecutionDocument, Payload, kinds};
-use crate::failure::Failure;
-use crate::ids;
+use crate::failure::{Cause, Failure};
 use crate::store::Scope;
-use crate::write::Write;
+use crate::write::{self, Write};
+use crate::{PATIENCE_MS, ids};
 
 const ONE: &str = "prune_executions";
 const BULK: &str = "prune_executions_bulk";
@@ -36,7 +36,9 @@ impl Core {
         Ok(result)
     }
 
-    /// Removes an execution, its document last: what was interrupted is found again.
+    /// Removes an execution, its document last: what was interrupted is found again. Each batch is conditional on that
+    /// document's etag, so that a process that was paused removes nothing of an instance that came again under the id; the
+    /// instance's own etag would take the lock from a running turn.
     async fn remove_execution(
         &self,
         instance: &str,
@@ -46,10 +48,53 @@ impl Core {
         let rows: Vec<Value> =
             self.store.values(Scope::Partition(instance), EVENTS, &[("@execution", id)]).await?;
         let (writes, events) = plan_removal(execution, &rows);
-        self.remove_all(instance, writes).await?;
-        let document = Write::delete(&execution.id, None);
-        self.remove_all(instance, vec![document]).await?;
-        Ok(events)
+        let mut fence = execution.clone();
+        let beside = Write::replace(&fence.id, &fence, None).bytes();
+        for chunk in write::chunks(writes, beside) {
+            if !self.remove_of_execution(&mut fence, chunk).await? {
+                return Ok(events);
+            }
+        }
+        let end = [Write::delete(&fence.id, fence.etag.clone())];
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        match self.store.write(instance, &end, until).await {
+            Err(failure) if !is_gone(&failure) => Err(failure),
+            _ => Ok(events),
+        }
+    }
+
+    /// Removes some documents of an execution. False if the execution is another's by now, or gone.
+    async fn remove_of_execution(
+        &self,
+        fence: &mut ExecutionDocument,
+        mut chunk: Vec<Write>,
+    ) -> Result<bool, Failure> {
+        let (partition, id) = (fence.instance_id.clone(), fence.id.clone());
+        let until = self.store.now().saturating_add(PATIENCE_MS);
+        loop {
+            let first = Write::replace(&id, fence, fence.etag.clone());
+            let batch: Vec<Write> = std::iter::once(first).chain(chunk.iter().cloned()).collect();
+            let failure = match self.store.write(&partition, &batch, until).await {
+                Ok(results) => {
+                    fence.etag = results.first().and_then(|it| it.etag().cloned());
+                    return Ok(true);
+                }
+                Err(failure) => failure,
+            };
+            match (failure.cause, failure.position) {
+                (Cause::NotFound, Some(gone @ 1..)) => drop(chunk.remove(gone - 1)),
+                (Cause::Ambiguous, _) if self.store.now() < until => {
+                    // Written or not: what it removed is missing the next time, if the execution is the same still.
+                    let there: Option<ExecutionDocument> = self.store.read(&partition, &id).await?;
+                    match there.filter(|there| there.started_at == fence.started_at) {
+                        Some(there) => *fence = there,
+                        None => return Ok(false),
+                    }
+                }
+                _ if is_gone(&failure) => return Ok(false),
+                _ => return Err(failure),
+            }
+        }
     }
 
     /// Prunes instances that a filter is about, those that run included.
@@ -67,6 +112,11 @@ impl Core {
         }
         Ok(result)
     }
+}
+
+/// Whether another process has removed or changed the execution.
+fn is_gone(failure: &Failure) -> bool {
+    matches!(failure.cause, Cause::NotFound | Cause::PreconditionFailed)
 }
 
 /// The removal of an execution's events, with the parts of their payloads and of its output; and how many events

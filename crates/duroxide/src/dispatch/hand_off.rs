@@ -19,6 +19,8 @@ use crate::fetch::{LockedTurn, TurnTerms};
 pub(crate) struct HandOff {
     pub(crate) token: String,
     pub(crate) locked_until: i64,
+    /// The process of the worker.
+    pub(crate) owner: Option<String>,
 }
 
 /// An activity that is locked for a worker.

@@ -5,6 +5,7 @@ use sidereal_protocol::Etag;
 
 use super::{Payload, kinds};
 use crate::ids;
+use crate::locks::LockView;
 
 /// One for each instance. Its etag is the fence of every change to the instance's partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -30,6 +31,9 @@ pub(crate) struct InstanceDocument {
     pub(crate) lock_token: Option<String>,
     /// Milliseconds since 1970.
     pub(crate) locked_until: Option<i64>,
+    /// The process that holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lock_owner: Option<String>,
     pub(crate) created_at: i64,
     pub(crate) updated_at: i64,
 
@@ -145,6 +149,7 @@ impl InstanceDocument {
             custom_status_version: 0,
             lock_token: None,
             locked_until: None,
+            lock_owner: None,
             created_at: now,
             updated_at: now,
             incarnation,
@@ -167,6 +172,16 @@ impl InstanceDocument {
     /// Whether a lock is held that has not expired.
     pub(crate) fn is_locked(&self, now: i64) -> bool {
         self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
+    }
+
+    /// Whether a lock of another holds.
+    pub(crate) fn is_locked_in(&self, view: &LockView) -> bool {
+        self.lock_token.is_some() && view.holds(self.locked_until, self.lock_owner.as_deref())
+    }
+
+    /// Releases the lock.
+    pub(crate) fn unlock(&mut self) {
+        (self.lock_token, self.locked_until, self.lock_owner) = (None, None, None);
     }
 
     /// Whether a token holds the lock, expired or not.
@@ -200,7 +215,8 @@ impl InstanceDocument {
     pub(crate) fn commit(&mut self, token: &str, now: i64) {
         self.turn += 1;
         (self.staging_turn, self.staged_batches) = (None, 0);
-        (self.lock_token, self.locked_until, self.updated_at) = (None, None, now);
+        self.unlock();
+        self.updated_at = now;
         self.recent_acks.insert(0, token.to_owned());
         self.recent_acks.truncate(RECENT_ACKS);
     }

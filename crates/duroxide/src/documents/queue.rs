@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
 use super::Payload;
+use crate::locks::LockView;
 
 /// A message to an instance: what has happened, or what it is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,9 @@ pub(crate) struct MessageDocument {
     pub(crate) seq: u64,
     pub(crate) lock_token: Option<String>,
     pub(crate) locked_until: Option<i64>,
+    /// The process that holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lock_owner: Option<String>,
     pub(crate) attempt_count: u32,
     /// Whether it was created in a batch that could not happen twice. Any other leaves a tombstone when it is
     /// consumed, so that a repeated creation meets it.
@@ -62,6 +66,9 @@ pub(crate) struct WorkerDocument {
     pub(crate) seq: u64,
     pub(crate) lock_token: Option<String>,
     pub(crate) locked_until: Option<i64>,
+    /// The process that holds the lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lock_owner: Option<String>,
     pub(crate) attempt_count: u32,
     pub(crate) execution_id: Option<u64>,
     pub(crate) activity_id: Option<u64>,
@@ -79,6 +86,11 @@ impl WorkerDocument {
     /// The order in which activities are given out.
     pub(crate) fn order(&self) -> (i64, u64, &str) {
         (self.enqueued_at, self.seq, &self.id)
+    }
+
+    /// Whether a lock of another holds.
+    pub(crate) fn is_locked_in(&self, view: &LockView) -> bool {
+        self.lock_token.is_some() && view.holds(self.locked_until, self.lock_owner.as_deref())
     }
 
     /// Whether a lock is held that has not expired.

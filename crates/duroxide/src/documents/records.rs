@@ -35,6 +35,8 @@ pub(crate) struct ExecutionDocument {
     pub(crate) pinned_duroxide_version: Option<PinnedVersion>,
     pub(crate) started_at: i64,
     pub(crate) completed_at: Option<i64>,
+    #[serde(rename = "_etag", default, skip_serializing)]
+    pub(crate) etag: Option<Etag>,
 }
 
 impl ExecutionDocument {
@@ -50,6 +52,7 @@ impl ExecutionDocument {
             pinned_duroxide_version: None,
             started_at: now,
             completed_at: None,
+            etag: None,
         }
     }
 }

@@ -5,6 +5,7 @@ use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
 
 use crate::documents::{Cleanup, InstanceDocument, MessageDocument, PinnedVersion};
 use crate::ids;
+use crate::locks::LockView;
 use crate::work_items::is_start;
 use crate::write::{Change, Write};
 
@@ -35,8 +36,10 @@ pub(crate) struct ReadMessage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchTerms<'a> {
     pub(crate) now: i64,
-    /// The time by which locks of others are judged: `now`, but for outages.
-    pub(crate) lock_time: i64,
+    /// How locks of others are judged.
+    pub(crate) locks: &'a LockView,
+    /// The name by which the locks of this process are known.
+    pub(crate) owner: Option<&'a str>,
     pub(crate) locked_until: i64,
     pub(crate) token: &'a str,
     /// The incarnation of the instance, if it is created by this lock.
@@ -95,7 +98,7 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     let InstanceView { instance, mut messages, has_unreadable } = view;
     let has_messages = has_unreadable || !messages.is_empty();
     if let Some(instance) = &instance {
-        if instance.is_locked(terms.lock_time) {
+        if instance.is_locked_in(terms.locks) {
             return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
         }
         if instance.is_deleting {
@@ -189,6 +192,7 @@ fn lock(
     });
     instance.lock_token = Some(terms.token.to_owned());
     instance.locked_until = Some(terms.locked_until);
+    instance.lock_owner = terms.owner.map(str::to_owned);
     let first = match is_there {
         true => Write::replace(&instance.id, &instance, instance.etag.clone()),
         false => Write::create(&instance.id, &instance),
@@ -198,6 +202,7 @@ fn lock(
         change: Change::Lock {
             token: Some(terms.token.to_owned()),
             until: Some(terms.locked_until),
+            owner: terms.owner.map(str::to_owned),
             attempts: 1,
             visible_at: None,
             if_match: message.document.etag.clone(),
@@ -220,6 +225,7 @@ pub(crate) fn plan_created(
     let mut locked = plan.messages.first()?.document.clone();
     locked.lock_token = Some(terms.token.to_owned());
     (locked.locked_until, locked.attempt_count) = (Some(terms.locked_until), plan.attempts);
+    locked.lock_owner = terms.owner.map(str::to_owned);
     plan.writes.truncate(1);
     plan.writes.push(Write::create(&locked.id, &locked));
     Some(*plan)
@@ -275,9 +281,11 @@ mod tests {
         messages: Vec<ReadMessage>,
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> FetchPlan {
+        let locks = LockView { time: 100, ..LockView::default() };
         let terms = FetchTerms {
             now: 100,
-            lock_time: 100,
+            locks: &locks,
+            owner: None,
             locked_until: 200,
             token: "t",
             incarnation: "y",

@@ -35,9 +35,9 @@ const OPERATION: &str = "fetch_orchestration_item";
 /// What a dispatcher is given: the turn, its token, how often it was tried.
 type FetchedTurn = (OrchestrationItem, String, u32);
 
-/// Instances with messages that are due, those that wait longest first.
+/// Instances with messages that are due.
 const CANDIDATES: &str = "SELECT c.instanceId FROM c WHERE c.type = 'orch_queue' AND c.visibleAt <= @now \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime) AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now)";
+     AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now) AND ";
 
 /// An instance and its messages that are due, the instance first.
 const VIEW: &str = "SELECT TOP @limit * FROM c WHERE c.type = 'instance' \
@@ -156,9 +156,11 @@ impl Core {
         let nonce = clock.new_id();
         let token = LockToken { instance: instance.to_owned(), worker_item: None, nonce };
         let (token, incarnation) = (token.to_string(), clock.new_id());
+        let (locks, owner) = (self.lock_view(), self.processes.name());
         let terms = FetchTerms {
             now,
-            lock_time: self.store.lock_time(),
+            locks: &locks,
+            owner: owner.as_deref(),
             locked_until: now.saturating_add(millis(asked.lock_timeout)),
             token: &token,
             incarnation: &incarnation,
@@ -190,9 +192,9 @@ impl Core {
         asked: Asked<'_>,
         slots: Slots,
     ) -> Result<Option<LockedTurn>, ProviderError> {
-        let mut text = CANDIDATES.to_owned();
-        let mut parameters =
-            vec![("@now", json!(self.store.now())), ("@lockTime", json!(self.store.lock_time()))];
+        let (is_free, [lock_time, gone]) = self.lock_view().is_free();
+        let mut text = format!("{CANDIDATES}{is_free}");
+        let mut parameters = vec![("@now", json!(self.store.now())), lock_time, gone];
         if !slots.is_all() {
             text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");
             parameters.push(("@slots", json!(slots.to_vec())));

@@ -9,10 +9,11 @@ use super::Blocked;
 use crate::core::Core;
 use crate::documents::PinnedVersion;
 use crate::failure::Failure;
+use crate::locks::LockView;
 use crate::store::Scope;
 
 /// Of instances, what decides whether they can be fetched.
-const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.isDeleting, c.pinnedDuroxideVersion \
+const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.lockOwner, c.isDeleting, c.pinnedDuroxideVersion \
      FROM c WHERE c.type = 'instance' AND ARRAY_CONTAINS(@ids, c.instanceId)";
 
 #[derive(Deserialize)]
@@ -21,6 +22,7 @@ struct State {
     instance_id: String,
     lock_token: Option<String>,
     locked_until: Option<i64>,
+    lock_owner: Option<String>,
     #[serde(default)]
     is_deleting: bool,
     pinned_duroxide_version: Option<PinnedVersion>,
@@ -31,11 +33,14 @@ impl State {
     fn blocked(
         &self,
         now: i64,
-        lock_time: i64,
+        locks: &LockView,
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Option<Blocked> {
         match self.locked_until {
-            Some(until) if self.lock_token.is_some() && until > lock_time => {
+            Some(until)
+                if self.lock_token.is_some()
+                    && locks.holds(Some(until), self.lock_owner.as_deref()) =>
+            {
                 Some(Blocked::Locked { until })
             }
             _ if self.is_deleting => Some(Blocked::left_alone(now)),
@@ -62,7 +67,7 @@ impl Core {
         ids: &[&str],
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Result<States, Failure> {
-        let (now, lock_time) = (self.store.now(), self.store.lock_time());
+        let (now, locks) = (self.store.now(), self.lock_view());
         let parameters = [("@ids", json!(ids))];
         let mut pages =
             self.store.brief().pages::<State>(Scope::Everything, STATES, &parameters, None);
@@ -71,7 +76,7 @@ impl Core {
             let page = page?;
             states.requests += page.requests();
             for state in page.into_items() {
-                let why = state.blocked(now, lock_time, &supports);
+                let why = state.blocked(now, &locks, &supports);
                 states.found.insert(state.instance_id.clone());
                 states.blocked.extend(why.map(|why| (state.instance_id, why)));
             }

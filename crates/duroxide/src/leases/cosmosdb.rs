@@ -8,6 +8,7 @@ use sidereal::prelude::*;
 
 use super::in_memory::InMemoryLeaseProvider;
 use super::roster::{ID, Member, PARTITION, Role, Roles, RosterDocument, RosterView};
+use super::witness::Witness;
 use super::{ALL_SLOTS, LeaseProvider, Slots};
 use crate::failure::{Cause, Failure};
 use crate::store::{Store, millis};
@@ -38,16 +39,20 @@ pub struct CosmosDBLeaseProvider {
 struct Process {
     store: Store,
     duration: Duration,
-    /// What tells this process from others.
-    member: String,
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
+    /// What tells this process from others. Another name is drawn after the lease has ended: others may take over what is locked
+    /// by the former.
+    member: String,
     view: RosterView,
+    witness: Witness,
     /// When the lease was last extended, or tried to be.
     last_beat: Option<i64>,
+    /// When it was extended.
+    last_success: Option<i64>,
     /// What it works on.
     roles: Roles,
     is_member: bool,
@@ -55,8 +60,8 @@ struct State {
 
 impl CosmosDBLeaseProvider {
     pub(crate) fn new(store: Store, settings: LeaseSettings) -> Self {
-        let (member, duration) = (store.clock().new_id(), settings.duration);
-        let process = Process { store, duration, member, state: Mutex::default() };
+        let state = State { member: store.clock().new_id(), ..State::default() };
+        let process = Process { store, duration: settings.duration, state: Mutex::new(state) };
         let dispatchers = InMemoryLeaseProvider::new(settings.dispatchers);
         let role = Role::Orchestrations;
         Self { process: Arc::new(process), role, dispatchers: Arc::new(dispatchers) }
@@ -87,6 +92,24 @@ impl LeaseProvider for CosmosDBLeaseProvider {
     async fn release_process(&self) {
         self.process.leave().await;
     }
+
+    async fn release_process_slots(&self) {
+        self.process.state().roles = Roles::default();
+        self.process.extend().await;
+    }
+
+    async fn extend_lease(&self) {
+        self.process.extend().await;
+    }
+
+    async fn process_name(&self) -> Option<String> {
+        // Known before the lease: what is locked until then is free with it too.
+        Some(self.process.state().member.clone())
+    }
+
+    async fn gone_processes(&self) -> Vec<String> {
+        self.process.state().witness.gone()
+    }
 }
 
 impl Process {
@@ -101,66 +124,108 @@ impl Process {
     /// The slots of this process in a role. The lease is extended when it is time, and when the role is new.
     async fn slots(&self, role: Role) -> Slots {
         let now = self.store.now();
-        if let Some(roles) = self.due(role, now) {
-            match self.heartbeat(roles, now).await {
-                Ok(roster) => {
-                    let mut state = self.state();
-                    state.is_member = true;
-                    state.view.learn(roster.members);
-                }
-                Err(failure) => {
-                    tracing::debug!(error = %failure.error(), "the lease is extended later");
-                }
-            }
-            self.forget_gone(now).await;
+        if let Some(roles) = self.due(Some(role), now) {
+            self.beat(roles, now).await;
         }
-        let mut state = self.state();
-        match state.is_member {
+        let (mut state, interval) = (self.state(), self.heartbeat_interval());
+        let State { member, view, is_member, .. } = &mut *state;
+        match is_member {
             // Half as long again as it takes the others to hear of a change.
-            true => state.view.slots(&self.member, role, now, self.heartbeat_interval() * 3 / 2),
+            true => view.slots(member, role, now, interval * 3 / 2),
             false => ALL_SLOTS,
         }
     }
 
-    /// If the lease is to be extended now, for which roles. Whoever asks meanwhile does not do it as well.
-    fn due(&self, role: Role, now: i64) -> Option<Roles> {
+    /// Extends the lease if it is time.
+    async fn extend(&self) {
+        let now = self.store.now();
+        if let Some(roles) = self.due(None, now) {
+            self.beat(roles, now).await;
+        }
+    }
+
+    /// If the lease is to be extended now, for which roles. One caller at a time does it.
+    fn due(&self, role: Option<Role>, now: i64) -> Option<Roles> {
         let mut state = self.state();
         let interval = self.heartbeat_interval();
         let is_time = state.last_beat.is_none_or(|last| now >= last.saturating_add(interval));
-        if !is_time && state.roles.has(role) {
+        if !is_time && role.is_none_or(|role| state.roles.has(role)) {
             return None;
         }
-        state.roles = state.roles.with(role);
+        if let Some(role) = role {
+            state.roles = state.roles.with(role);
+        }
         state.last_beat = Some(now);
         Some(state.roles)
     }
 
-    /// Extends the lease of this process. Says who there is.
-    async fn heartbeat(&self, roles: Roles, now: i64) -> Result<RosterDocument, Failure> {
-        let member = Member { until: now.saturating_add(millis(self.duration)), roles };
-        let patch = Patch::new().set(format!("/members/{}", self.member), member);
-        match self.store.patch::<RosterDocument>(PARTITION, ID, patch.clone()).await {
+    /// Extends the lease once, and learns of the others.
+    async fn beat(&self, roles: Roles, now: i64) {
+        let (member, former) = self.member(now);
+        match self.heartbeat(&member, roles, now).await {
+            Ok(roster) => {
+                let seen = self.store.now();
+                let mut state = self.state();
+                (state.is_member, state.last_success) = (true, Some(seen));
+                let lease = millis(self.duration);
+                state.witness.saw(&member, &roster.members, seen, lease);
+                state.view.learn(roster.members);
+            }
+            Err(failure) => {
+                self.state().witness.missed();
+                tracing::debug!(error = %failure.error(), "the lease is extended later");
+            }
+        }
+        self.forget(former, now).await;
+    }
+
+    /// The name of this process, and the former one if another was drawn: the lease had ended, so what it has locked may be
+    /// another's.
+    fn member(&self, now: i64) -> (String, Option<String>) {
+        let mut state = self.state();
+        let lease = millis(self.duration);
+        let has_ended = state.last_success.is_some_and(|last| now > last.saturating_add(lease));
+        if !has_ended {
+            return (state.member.clone(), None);
+        }
+        let former = std::mem::replace(&mut state.member, self.store.clock().new_id());
+        state.last_success = None;
+        (state.member.clone(), Some(former))
+    }
+
+    /// Extends the lease of this process. Returns the roster.
+    async fn heartbeat(
+        &self,
+        member: &str,
+        roles: Roles,
+        now: i64,
+    ) -> Result<RosterDocument, Failure> {
+        let entry = Member { until: now.saturating_add(millis(self.duration)), roles };
+        let patch = Patch::new().set(format!("/members/{member}"), entry);
+        let store = self.store.brief();
+        match store.patch::<RosterDocument>(PARTITION, ID, patch.clone()).await {
             Err(failure) if failure.cause == Cause::NotFound => {}
             patched => return patched,
         }
-        let first = RosterDocument::of(&self.member, member);
-        match self.store.create(PARTITION, &first).await {
+        let first = RosterDocument::of(member, entry);
+        match store.create(PARTITION, &first).await {
             Ok(()) => Ok(first),
             // Another process was first.
             Err(failure) if matches!(failure.cause, Cause::Conflict | Cause::Ambiguous) => {
-                self.store.patch(PARTITION, ID, patch).await
+                store.patch(PARTITION, ID, patch).await
             }
             Err(failure) => Err(failure),
         }
     }
 
-    /// Leaves out processes that ended without saying so. Best effort.
-    async fn forget_gone(&self, now: i64) {
+    /// Leaves out processes that ended without saying so, once all others know it. Best effort.
+    async fn forget(&self, former: Option<String>, now: i64) {
         let gone = {
             let state = self.state();
-            let lease = millis(self.duration);
-            let gone = state.view.gone(now, lease).map(|member| format!("/members/{member}"));
-            gone.take(MAX_FORGOTTEN)
+            let long_ago = LEASES_UNTIL_FORGOTTEN * millis(self.duration);
+            let gone = state.view.gone(now, long_ago).map(str::to_owned);
+            let gone = former.into_iter().chain(gone).take(MAX_FORGOTTEN);
+            gone.map(|member| format!("/members/{member}"))
                 .fold(None::<Patch>, |patch, path| Some(patch.unwrap_or_default().remove(path)))
         };
         if let Some(patch) = gone
@@ -172,17 +237,22 @@ impl Process {
 
     /// Gives the lease up. Best effort: it ends by itself.
     async fn leave(&self) {
-        let state = std::mem::take(&mut *self.state());
+        let new = State { member: self.store.clock().new_id(), ..State::default() };
+        let state = std::mem::replace(&mut *self.state(), new);
         // Whether the answer to its heartbeat came or not: the process may stop before.
         if state.last_beat.is_none() {
             return;
         }
-        let patch = Patch::new().remove(format!("/members/{}", self.member));
+        let patch = Patch::new().remove(format!("/members/{}", state.member));
         if let Err(failure) = self.store.patch::<RosterDocument>(PARTITION, ID, patch).await {
             tracing::debug!(error = %failure.error(), "the lease ends by itself");
         }
     }
 }
+
+/// After so many leases a process that is gone is left out. Until then every other one, also one that has just started, could
+/// see for a whole lease that it is gone, and takes its locks over.
+const LEASES_UNTIL_FORGOTTEN: i64 = 4;
 
 /// The service takes ten operations of a patch.
 const MAX_FORGOTTEN: usize = 10;

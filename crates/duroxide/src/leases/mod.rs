@@ -6,6 +6,7 @@
 mod cosmosdb;
 mod in_memory;
 mod roster;
+mod witness;
 
 use async_trait::async_trait;
 
@@ -30,6 +31,25 @@ pub trait LeaseProvider: Send + Sync + std::fmt::Debug {
 
     /// The process ends: its slots are others'.
     async fn release_process(&self) {}
+
+    /// No dispatcher of the process waits for work: its slots are others', but it may hold locks.
+    async fn release_process_slots(&self) {
+        self.release_process().await;
+    }
+
+    /// Extends the lease of the process, between the calls that ask for slots.
+    async fn extend_lease(&self) {}
+
+    /// The name of this process in its locks; none if its locks end by time alone.
+    async fn process_name(&self) -> Option<String> {
+        None
+    }
+
+    /// Processes whose leases have ended: others take their locks over. A process is named only if this one could have seen
+    /// it extend its lease, for a whole lease.
+    async fn gone_processes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Slots as a set.

@@ -14,6 +14,7 @@ use crate::documents::{
     kinds,
 };
 use crate::fetch::{self, FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage};
+use crate::locks::LockView;
 use crate::outbox::plan_delivery;
 use crate::work_items::{Enqueued, message};
 use crate::workers::{locked, removed};
@@ -257,8 +258,10 @@ impl World {
             return;
         };
         let (token, incarnation) = (self.draw("t"), self.draw("x"));
+        let locks = LockView { time: self.now, ..LockView::default() };
         let terms = FetchTerms {
-            lock_time: self.now,
+            locks: &locks,
+            owner: None,
             now: self.now,
             locked_until: self.now + LOCK,
             token: &token,
@@ -339,7 +342,8 @@ impl World {
         commit: &AckPlan,
     ) -> (String, Option<LockPlan>) {
         let next_token = self.draw("t");
-        let terms = terms(self.now, &next_token);
+        let locks = LockView { time: self.now, ..LockView::default() };
+        let terms = terms(self.now, &next_token, &locks);
         let mut messages = view(&self.container, instance).messages;
         messages.retain(|message| message.document.lock_token.as_deref() != Some(token));
         let next = ack::plan_next(commit, messages, terms);
@@ -383,7 +387,8 @@ impl World {
         let turn_token = self.draw("t");
         // The instance as the process knows it, which may be old.
         let instance = at.of_kind::<InstanceDocument>(SENDER, kinds::INSTANCE).pop();
-        let terms = terms(self.now, &turn_token);
+        let locks = LockView { time: self.now, ..LockView::default() };
+        let terms = terms(self.now, &turn_token, &locks);
         let message = ReadMessage { document: completion.clone(), item: done };
         match locks_turn.then(|| fetch::plan_created(instance, message, terms)).flatten() {
             Some(plan) => {
@@ -483,10 +488,11 @@ impl World {
 }
 
 /// What a lock is asked for with, of an instance that is there.
-fn terms(now: i64, token: &str) -> FetchTerms<'_> {
+fn terms<'a>(now: i64, token: &'a str, locks: &'a LockView) -> FetchTerms<'a> {
     FetchTerms {
         now,
-        lock_time: now,
+        locks,
+        owner: None,
         locked_until: now + LOCK,
         token,
         incarnation: "",

@@ -155,6 +155,7 @@ impl Core {
             nonce: self.store.clock().new_id(),
         };
         item.lock_token = Some(token.to_string());
+        item.lock_owner = self.processes.name();
         item.locked_until = Some(self.store.now().saturating_add(millis(lock_timeout)));
         item
     }

@@ -16,7 +16,7 @@ use crate::ids;
 use crate::lock_token::LockToken;
 use crate::sessions::SessionClaim;
 use crate::store::millis;
-use crate::telemetry::{Queue, Retried};
+use crate::telemetry::{Occurrence, Queue, Retried};
 use crate::write::Write;
 
 /// When an activity is tried again whose session was changed by another worker just now.
@@ -56,7 +56,7 @@ impl Core {
         let item = match hint.document {
             Some(document) => *document,
             None => match self.read_item(&hint.instance, &hint.id).await? {
-                Some(item) if !item.is_locked(self.store.lock_time()) => item,
+                Some(item) if !item.is_locked_in(&self.lock_view()) => item,
                 _ => return Ok(None),
             },
         };
@@ -116,8 +116,12 @@ impl Core {
         };
         // The lease begins with the claim, however long the search took.
         let now = self.store.now();
-        item.locked_until = Some(now.saturating_add(millis(lock_timeout)));
+        if item.is_locked(now) {
+            self.store.telemetry.occurred(Occurrence::LockTakenOver);
+        }
         item.lock_token = Some(token.clone());
+        item.locked_until = Some(now.saturating_add(millis(lock_timeout)));
+        item.lock_owner = self.processes.name();
         let lock = locked(&item, 1, None);
         item.attempt_count += 1;
         let mut seen = None;

@@ -131,10 +131,12 @@ impl Core {
         slots: Slots,
     ) -> Result<Option<Claimed>, Failure> {
         let filter = ActivityFilter::of(tags, session.is_some());
-        let text = candidates(&filter, slots);
+        let (is_free, [lock_time, gone]) = self.lock_view().is_free();
+        let text = candidates(&filter, slots, is_free);
         let parameters = [
             ("@now", json!(self.store.now())),
-            ("@lockTime", json!(self.store.lock_time())),
+            lock_time,
+            gone,
             ("@tags", json!(filter.tags())),
             ("@slots", json!(slots.to_vec())),
         ];
@@ -189,10 +191,9 @@ impl Drop for Waiting<'_> {
 }
 
 /// The query for activities that wait.
-fn candidates(filter: &ActivityFilter, slots: Slots) -> String {
-    let mut text = String::from(
-        "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now \
-         AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)",
+fn candidates(filter: &ActivityFilter, slots: Slots, is_free: &str) -> String {
+    let mut text = format!(
+        "SELECT * FROM c WHERE c.type = 'worker_queue' AND c.visibleAt <= @now AND {is_free}"
     );
     if !slots.is_all() {
         text.push_str(" AND ARRAY_CONTAINS(@slots, c.dispatchSlot)");

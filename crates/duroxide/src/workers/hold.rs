@@ -165,7 +165,7 @@ impl Core {
         let now = self.store.now();
         let visible_at = delay.map_or(0, |delay| now.saturating_add(millis(delay)));
         let attempts = if ignore_attempt && item.attempt_count > 0 { -1 } else { 0 };
-        (item.lock_token, item.locked_until) = (None, None);
+        (item.lock_token, item.locked_until, item.lock_owner) = (None, None, None);
         let until = now.saturating_add(PATIENCE_MS);
         let release = [locked(&item, attempts, Some(visible_at))];
         let written = self.store.write(&item.instance_id, &release, until).await;

@@ -14,6 +14,7 @@ pub(crate) fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i6
     let change = Change::Lock {
         token: item.lock_token.clone(),
         until: item.locked_until,
+        owner: item.lock_owner.clone(),
         attempts,
         visible_at,
         if_match: item.etag.clone(),

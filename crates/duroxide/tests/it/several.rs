@@ -13,7 +13,8 @@ use crate::loops::{Loops, start};
 use crate::turns::{self, Done, activity, enqueue};
 use crate::world::World;
 
-const LEASE: Duration = Duration::from_secs(30);
+/// As long as that of a process that is not told.
+const LEASE: Duration = Duration::from_secs(9);
 
 /// A process with a runtime of two dispatchers and two workers.
 struct Process {
@@ -241,4 +242,68 @@ async fn what_waits_for_a_process_that_is_busy_is_taken_by_one_that_is_idle() {
     assert_eq!(busy.slots().await.len(), 128);
     assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
     working.abort();
+}
+
+/// The locks of these tests: much longer than a lease.
+const LONG_LOCK: Duration = Duration::from_secs(120);
+
+/// A process that has an activity and a turn, each for long.
+async fn with_long_locks(world: &World, config: CosmosDBProviderConfig) -> CosmosDBProvider {
+    let provider = CosmosDBProvider::new(config.with_clock(world.clock())).await.unwrap();
+    let done = Done { activities: vec![activity("i", 2, None)], ..Done::first("i") };
+    turns::begin(&provider, "i", done).await;
+    enqueue(&provider, turns::raised("i", "x")).await;
+    let poll = Duration::from_secs(10);
+    // It has a lease once it has polled.
+    let empty = provider.fetch_orchestration_item(LONG_LOCK, Duration::ZERO, None).await.unwrap();
+    provider.abandon_orchestration_item(&empty.unwrap().1, None, true).await.unwrap();
+    tokio::time::sleep(Duration::from_secs(6)).await;
+    let tags = TagFilter::Any;
+    let nothing = provider.fetch_work_item(LONG_LOCK, poll, None, &tags);
+    assert!(nothing.await.unwrap().is_some());
+    let turn = provider.fetch_orchestration_item(LONG_LOCK, poll, None).await.unwrap();
+    assert!(turn.is_some());
+    provider
+}
+
+/// How long another process waits for the activity and for the turn of one that is gone.
+async fn taken_over(world: &World, config: impl Fn() -> CosmosDBProviderConfig) -> Duration {
+    let other = CosmosDBProvider::new(config().with_clock(world.clock())).await.unwrap();
+    let holder = with_long_locks(world, config()).await;
+    let (poll, tags) = (Duration::from_secs(300), TagFilter::Any);
+    let both = async {
+        tokio::join!(
+            other.fetch_work_item(LONG_LOCK, poll, None, &tags),
+            other.fetch_orchestration_item(LONG_LOCK, poll, None),
+        )
+    };
+    let mut both = std::pin::pin!(both);
+    // While the holder lives, it is left alone.
+    assert!(tokio::time::timeout(LONG_LOCK / 4, &mut both).await.is_err());
+    drop(holder);
+    let gone = Instant::now();
+    let (item, turn) = both.await;
+    assert!(item.unwrap().is_some() && turn.unwrap().is_some());
+    gone.elapsed()
+}
+
+/// Its activities waited for the end of their locks, which was the tail of every kill.
+#[tokio::test(start_paused = true)]
+async fn locks_of_a_process_that_is_gone_are_taken_over_after_its_lease() {
+    let world = world();
+    let took = taken_over(&world, || CosmosDBProviderConfig::with_client(world.client())).await;
+    assert!(took < Duration::from_secs(14), "{took:?}");
+    assert!(took > Duration::from_secs(5), "not before its lease: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn without_leases_in_the_container_locks_end_by_time_alone() {
+    let world = world();
+    let config = || {
+        let mut config = CosmosDBProviderConfig::with_client(world.client());
+        config.leases = sidereal_duroxide::Leases::InMemory;
+        config
+    };
+    let took = taken_over(&world, config).await;
+    assert!(took > Duration::from_secs(60), "{took:?}");
 }

@@ -109,7 +109,11 @@ impl Core {
             } else if self.dispatch.is_active() && now >= last_demand + IDLE_TIMEOUT {
                 self.dispatch.deactivate();
                 last_look = None;
-                self.leases.release_process().await;
+                match self.holds_locks() {
+                    // Its slots are left to others; its lease goes on with its locks.
+                    true => self.leases.release_process_slots().await,
+                    false => self.leases.release_process().await,
+                }
                 continue;
             }
             let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
@@ -209,6 +213,7 @@ impl Core {
             let filter = seen.activities;
             asked.activities = Some(AskedActivities { slots, filter, without_sessions });
         }
+        self.learn_processes().await;
         asked
     }
 
@@ -223,11 +228,10 @@ impl Core {
         let now = self.store.now();
         let soon = now.saturating_add(millis(settings.pace.longest));
         let before = now.saturating_sub(millis(settings.intent_age));
-        let (text, mut parameters) = asked.query();
+        let (text, mut parameters) = asked.query(&self.lock_view());
         parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
-            ("@lockTime", json!(self.store.lock_time())),
             ("@abandoned", json!(now.saturating_sub(DELETION_LEASE_MS))),
             ("@before", json!(before)),
         ]);

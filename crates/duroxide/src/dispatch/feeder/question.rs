@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{Demand, Look};
 use crate::activity_filter::ActivityFilter;
 use crate::leases::Slots;
+use crate::locks::LockView;
 
 /// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
 /// Activities with a tag or a session are looked for in all slots, since not every process takes them.
@@ -15,10 +16,9 @@ const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.dispatchSlot, c.enqueue
      c.stagedTurn, c.isStart, c._etag FROM c WHERE ";
 
 const MESSAGES: &str = "(c.type = 'orch_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime) AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now)";
+     AND (NOT IS_DEFINED(c.retryAt) OR c.retryAt <= @now) AND ";
 
-const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon \
-     AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)";
+const ACTIVITIES: &str = "(c.type = 'worker_queue' AND c.visibleAt <= @soon AND ";
 
 const INTENTS: &str =
     "(c.type = 'outbox_intent' AND c.status = 'pending' AND c.createdAt <= @before";
@@ -100,13 +100,14 @@ impl Question {
             && (self.activities.is_none() || look.items >= demand.workers)
     }
 
-    pub(super) fn query(&self) -> (String, Vec<(&'static str, Value)>) {
-        let (mut conditions, mut parameters) = (Vec::new(), Vec::new());
+    pub(super) fn query(&self, locks: &LockView) -> (String, Vec<(&'static str, Value)>) {
+        let (is_free, is_free_parameters) = locks.is_free();
+        let (mut conditions, mut parameters) = (Vec::new(), is_free_parameters.to_vec());
         parameters.extend(self.others_since.map(|since| ("@since", json!(since))));
         if let Some(slots) = self.messages {
             let of = |waits_since| self.of_slots(slots, "@messageSlots", "", waits_since);
             let left_out = if self.without_instances.is_empty() { "" } else { NOT_OF_INSTANCES };
-            conditions.push(format!("{MESSAGES}{}{left_out})", of(WAITS)));
+            conditions.push(format!("{MESSAGES}{is_free}{}{left_out})", of(WAITS)));
             if self.is_first {
                 conditions.push(format!("{INTENTS}{})", of("c.createdAt")));
                 conditions.extend(self.others_since.map(|_| ABANDONED.to_owned()));
@@ -119,7 +120,7 @@ impl Question {
             let in_slots = self.of_slots(*slots, "@activitySlots", of_all_slots, WAITS);
             let taken = filter.condition();
             let left_out = if without_sessions.is_empty() { "" } else { NOT_IN_SESSIONS };
-            conditions.push(format!("{ACTIVITIES}{in_slots}{taken}{left_out})"));
+            conditions.push(format!("{ACTIVITIES}{is_free}{in_slots}{taken}{left_out})"));
             parameters.push(("@activitySlots", json!(slots.to_vec())));
             parameters.push(("@tags", json!(filter.tags())));
             let names: Vec<&str> = without_sessions.iter().map(|name| &**name).collect();
@@ -175,7 +176,8 @@ mod tests {
 
     #[test]
     fn slots_are_named_unless_all_are_this_process_s_and_those_of_others_by_how_long_work_waits() {
-        let has = |question: Question, text: &str| question.query().0.contains(text);
+        let has =
+            |question: Question, text: &str| question.query(&LockView::default()).0.contains(text);
         let own: Slots = [1, 2].into_iter().collect();
         assert!(!has(question(ALL_SLOTS, Some(7)), "Slots"));
         assert!(has(question(own, None), "ARRAY_CONTAINS(@messageSlots, c.dispatchSlot))"));
@@ -194,16 +196,19 @@ mod tests {
             look.instances.insert(number.to_string());
             assert_eq!(before.is_outdated(&look), number < MOST_INSTANCES_LEFT_OUT);
             let next = first.turns_alone(&look.instances);
-            assert!(!next.is_outdated(&look) && next.query().0.contains("@instances"));
+            assert!(
+                !next.is_outdated(&look)
+                    && next.query(&LockView::default()).0.contains("@instances")
+            );
         }
-        assert!(!first.query().0.contains("@instances"));
+        assert!(!first.query(&LockView::default()).0.contains("@instances"));
     }
 
     #[test]
     fn interrupted_deletions_are_looked_for_from_time_to_time() {
         let asks = |others_since, is_first| {
             let question = Question { is_first, ..question(ALL_SLOTS, others_since) };
-            question.query().0.contains("isDeleting")
+            question.query(&LockView::default()).0.contains("isDeleting")
         };
         assert!(asks(Some(7), true) && !asks(None, true) && !asks(Some(7), false));
     }

@@ -4,6 +4,7 @@
 use duroxide::providers::{ExecutionMetadata, Provider, ProviderAdmin, PruneOptions};
 use duroxide::{Event, EventKind};
 use sidereal_duroxide::CosmosDBProvider;
+use sidereal_emulator::{FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_testing::in_process::Interruption;
 
 use super::{IN_PARTS, Points, every_point, points};
@@ -94,4 +95,29 @@ async fn a_pruning_survives_an_interruption_at_every_request() {
 #[tokio::test(start_paused = true)]
 async fn a_pruning_of_large_events_survives_an_interruption_at_every_request() {
     println!("{} interruptions", interrupt_each(IN_PARTS, points).await);
+}
+
+/// A process is paused between reading the executions and removing them. Meanwhile the instance is deleted and comes again:
+/// executions and events have the same ids in each life.
+#[tokio::test(start_paused = true)]
+async fn a_paused_pruning_removes_nothing_of_the_next_life() {
+    let world = World::new();
+    prepare(&world, 1).await;
+    let (paused, other) = (world.settled().await, world.settled().await);
+    let condition = FaultCondition { operation: Some(Operation::Query), ..Default::default() };
+    let wait = std::time::Duration::from_secs(4);
+    let effect = FaultEffect::DelayAfter { wait };
+    let rule = FaultRule { condition, hit_limit: Some(1), ..FaultRule::new(effect) };
+    world.account.account().add_fault(rule).unwrap();
+    let pruning = tokio::spawn(async move { prune(&paused).await });
+    tokio::time::sleep(wait / 4).await;
+    other.delete_instance("i", true).await.unwrap();
+    prepare(&world, 1).await;
+    pruning.await.unwrap();
+    for execution in 1..=EXECUTIONS {
+        let events = other.read_history_with_execution_id("i", execution).await.unwrap();
+        assert_eq!(events.len(), 3, "execution {execution} of the next life");
+    }
+    prune(&other).await;
+    check(&world, "the next life is pruned as any other").await;
 }

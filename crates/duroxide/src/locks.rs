@@ -1,0 +1,78 @@
+//! Which locks of others hold, and by which name the locks of this process are known.
+//!
+//! A lock ends at its time. It also ends with the lease of the process that has it, so that what a killed process worked on
+//! goes on within seconds; etags fence a process that was only paused.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arc_swap::{ArcSwap, ArcSwapOption};
+use serde_json::{Value, json};
+
+/// How locks of others are judged.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LockView {
+    /// Locks that end by then have ended. It stands still during an outage.
+    pub(crate) time: i64,
+    /// Processes whose leases have ended.
+    pub(crate) gone: Arc<BTreeSet<String>>,
+}
+
+impl LockView {
+    /// Whether a lock until a time holds that a process has.
+    pub(crate) fn holds(&self, until: Option<i64>, owner: Option<&str>) -> bool {
+        until.is_some_and(|until| until > self.time)
+            && owner.is_none_or(|owner| !self.gone.contains(owner))
+    }
+
+    /// The condition of a query that a document is not locked, with its parameters.
+    pub(crate) fn is_free(&self) -> (&'static str, [(&'static str, Value); 2]) {
+        let parameters = [("@lockTime", json!(self.time)), ("@gone", json!(*self.gone))];
+        let condition = match self.gone.is_empty() {
+            true => "(IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime)",
+            false => {
+                "(IS_NULL(c.lockedUntil) OR c.lockedUntil <= @lockTime OR ARRAY_CONTAINS(@gone, c.lockOwner))"
+            }
+        };
+        (condition, parameters)
+    }
+}
+
+/// What the leases say of processes: the name of this one, and which others are gone.
+#[derive(Debug, Default)]
+pub(crate) struct Processes {
+    name: ArcSwapOption<String>,
+    gone: ArcSwap<BTreeSet<String>>,
+}
+
+impl Processes {
+    pub(crate) fn set(&self, name: Option<String>, gone: Vec<String>) {
+        self.name.store(name.map(Arc::new));
+        self.gone.store(Arc::new(gone.into_iter().collect()));
+    }
+
+    /// The name that locks of this process are known by; none before it has a lease.
+    pub(crate) fn name(&self) -> Option<String> {
+        self.name.load().as_deref().cloned()
+    }
+
+    pub(crate) fn gone(&self) -> Arc<BTreeSet<String>> {
+        self.gone.load_full()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_ends_at_its_time_or_with_its_process() {
+        let gone = Arc::new(BTreeSet::from(["dead".to_owned()]));
+        let view = LockView { time: 100, gone };
+        assert!(view.holds(Some(101), None) && view.holds(Some(101), Some("alive")));
+        assert!(!view.holds(Some(100), Some("alive")) && !view.holds(None, None));
+        assert!(!view.holds(Some(101), Some("dead")));
+        assert!(view.is_free().0.contains("lockOwner"));
+        assert!(!LockView::default().is_free().0.contains("lockOwner"));
+    }
+}
