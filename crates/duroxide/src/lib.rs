@@ -31,6 +31,7 @@ mod lock_token;
 mod meter;
 #[cfg(test)]
 mod model;
+mod operator;
 mod outbox;
 mod prefetch;
 mod provider;

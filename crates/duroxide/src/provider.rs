@@ -28,8 +28,8 @@ use crate::leases::LeaseSettings;
 use crate::outbox::{ReconcilerSettings, Undelivered};
 use crate::store::Store;
 use crate::{
-    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, InstanceSearch,
-    InstanceSummary, LeaseProvider, Leases, OutboxMetrics, ProviderSetupError, infrastructure,
+    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, Leases,
+    ProviderSetupError, infrastructure,
 };
 
 /// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
@@ -47,7 +47,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct CosmosDBProvider {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     /// One within the process lives as long as its providers.
     _account: Account,
 }
@@ -103,33 +103,7 @@ impl CosmosDBProvider {
         Ok(Self { core, _account: config.account })
     }
 
-    /// Counts the messages between instances that are on their way, and names those that cannot be delivered.
-    ///
-    /// # Errors
-    ///
-    /// The container cannot be read.
-    pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
-        self.core.outbox_metrics().await
-    }
-
-    /// Finds instances by what they are, the youngest first, with one query.
-    ///
-    /// # Errors
-    ///
-    /// The container cannot be read.
-    pub async fn find_instances(
-        &self,
-        search: &InstanceSearch,
-    ) -> Result<Vec<InstanceSummary>, ProviderError> {
-        self.traced("find_instances", self.core.find_instances(search)).await
-    }
-
-    /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
-    pub async fn slots(&self) -> Vec<u8> {
-        self.core.leases.process_slots().await
-    }
-
-    async fn traced<T>(
+    pub(crate) async fn traced<T>(
         &self,
         operation: &'static str,
         call: impl Future<Output = Result<T, ProviderError>>,
