@@ -44,7 +44,9 @@ mod work_items;
 mod workers;
 mod write;
 
-pub use admin::{InstanceSearch, InstanceSummary, OutboxMetrics, UndeliverableMessage};
+pub use admin::{
+    InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages, UndeliverableMessage,
+};
 pub use config::{CosmosDBProviderConfig, Leases};
 pub use error::ProviderSetupError;
 pub use leases::{CosmosDBLeaseProvider, InMemoryLeaseProvider, LeaseProvider};

@@ -55,9 +55,14 @@ impl IntentDocument {
     }
 
     /// Whether the tombstone of an earlier delivery may have ended.
-    fn is_too_old(&self, now: i64) -> bool {
-        now - self.created_at > MAX_AGE_MS
+    pub(crate) fn is_too_old(&self, now: i64) -> bool {
+        is_too_old(self.created_at, now)
     }
+}
+
+/// Whether a message that was sent at this time can no longer be delivered safely.
+pub(crate) fn is_too_old(created_at: i64, now: i64) -> bool {
+    now - created_at > MAX_AGE_MS
 }
 
 /// Intents that this process could not deliver yet, by their ids.
@@ -65,16 +70,21 @@ impl IntentDocument {
 pub(crate) struct Undelivered(Mutex<HashMap<String, IntentDocument>>);
 
 impl Undelivered {
-    fn remember(&self, intent: &IntentDocument) {
+    pub(crate) fn remember(&self, intent: &IntentDocument) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() < MAX_REMEMBERED {
             all.insert(intent.id.clone(), intent.clone());
         }
     }
 
-    fn take(&self) -> Vec<IntentDocument> {
+    /// Removes and returns the intents whose next attempt is due.
+    fn take(&self, now: i64) -> Vec<IntentDocument> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        all.drain().map(|(_, intent)| intent).collect()
+        all.extract_if(|_, intent| intent.retry_at() <= now).map(|(_, intent)| intent).collect()
+    }
+
+    fn contains(&self, id: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(id)
     }
 }
 
@@ -161,14 +171,19 @@ impl Core {
         }
     }
 
-    /// Remembers a message that is to be delivered later. One that never can be is marked as such.
+    /// Schedules another attempt. A message that the service refuses for its form or size becomes undeliverable.
     async fn not_delivered(&self, intent: IntentDocument, failure: &Failure) {
         let (id, target, error) = (&intent.id, &intent.target_instance_id, failure.error());
-        if failure.cause == Cause::Refused {
+        if failure.can_never_succeed() {
             tracing::error!(id, target, %error, "a message cannot be delivered");
-            return self.note(&intent, delivery::UNDELIVERABLE, error.to_string()).await;
+            self.note(&intent, delivery::UNDELIVERABLE, error.to_string()).await;
+            return;
         }
-        tracing::debug!(id, target, %error, "a message is delivered later");
+        match failure.cause {
+            // A credential, a missing role or a full partition: an operator has to act.
+            Cause::Refused => tracing::warn!(id, target, %error, "a delivery is refused for now"),
+            _ => tracing::debug!(id, target, %error, "a message is delivered later"),
+        }
         self.undelivered.remember(&intent);
     }
 
@@ -194,7 +209,7 @@ impl Core {
     pub(crate) async fn reconcile(self: Arc<Self>, settings: ReconcilerSettings) {
         let (mut next_scan, mut is_first) = (tokio::time::Instant::now(), true);
         loop {
-            let known = self.undelivered.take();
+            let known = self.undelivered.take(self.store.now());
             let telemetry = &self.store.telemetry;
             metered(telemetry, RECONCILER, self.redeliver(known)).await;
             // Whoever looks for work looks for undelivered messages as well, but for the first time.
@@ -242,7 +257,9 @@ impl Core {
     }
 
     /// Delivers intents that the feeder has found, by their instances and ids.
-    pub(crate) async fn redeliver_found(self: &Arc<Self>, found: Vec<(String, String)>) {
+    pub(crate) async fn redeliver_found(self: &Arc<Self>, mut found: Vec<(String, String)>) {
+        // The reconciler retries those that this process remembers when their back-off ends.
+        found.retain(|(_, id)| !self.undelivered.contains(id));
         let read = |(instance, id): (String, String)| async move {
             match self.store.read::<IntentDocument>(&instance, &id).await {
                 Ok(intent) => intent,
@@ -257,15 +274,18 @@ impl Core {
     }
 
     async fn redeliver(self: &Arc<Self>, intents: Vec<IntentDocument>) {
-        let redeliver = |intent: IntentDocument| async move {
+        let redeliver = |mut intent: IntentDocument| async move {
             if let Err(failure) = self.redeliver_one(&intent).await {
-                if failure.cause != Cause::Refused {
-                    self.note(&intent, delivery::PENDING, failure.error().to_string()).await;
+                if !failure.can_never_succeed() {
+                    let error = failure.error().to_string();
+                    intent = self.note(&intent, delivery::PENDING, error).await;
                 }
                 self.not_delivered(intent, &failure).await;
             }
         };
-        stream::iter(intents).for_each_concurrent(AT_ONCE, redeliver).await;
+        let now = self.store.now();
+        let due = intents.into_iter().filter(|intent| intent.retry_at() <= now);
+        stream::iter(due).for_each_concurrent(AT_ONCE, redeliver).await;
     }
 
     async fn redeliver_one(self: &Arc<Self>, intent: &IntentDocument) -> Result<(), Failure> {
@@ -289,8 +309,9 @@ impl Core {
         Ok(())
     }
 
-    /// Notes an attempt in the intent, for people to see. Best effort.
-    async fn note(&self, intent: &IntentDocument, status: &str, error: String) {
+    /// Records an attempt in the intent, for operators and for the back-off of other processes. Returns the intent with the
+    /// attempt. Best effort: it may not be stored.
+    async fn note(&self, intent: &IntentDocument, status: &str, error: String) -> IntentDocument {
         let mut noted = intent.clone();
         noted.status = status.to_owned();
         noted.attempt_count += 1;
@@ -300,6 +321,7 @@ impl Core {
         if let Err(failure) = self.store.write_once(&noted.instance_id, &[write]).await {
             tracing::debug!(id = noted.id, error = %failure.error(), "an attempt is not noted");
         }
+        noted
     }
 }
 

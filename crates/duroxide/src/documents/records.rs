@@ -87,6 +87,19 @@ pub(crate) struct IntentDocument {
     pub(crate) etag: Option<Etag>,
 }
 
+/// The pause after the first failed redelivery of an intent; it doubles with each further one up to the longest.
+const FIRST_RETRY_MS: i64 = 2_000;
+const LONGEST_RETRY_MS: i64 = 30_000;
+
+impl IntentDocument {
+    /// When its delivery is tried next, by exponential back-off. Any process can tell, since attempts are stored.
+    pub(crate) fn retry_at(&self) -> i64 {
+        let Some(last) = self.last_attempt_at else { return 0 };
+        let doublings = self.attempt_count.saturating_sub(1).min(10);
+        last.saturating_add((FIRST_RETRY_MS << doublings).min(LONGEST_RETRY_MS))
+    }
+}
+
 /// Which worker has a session.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

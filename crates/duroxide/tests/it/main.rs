@@ -28,5 +28,6 @@ mod stopping;
 mod telemetry;
 mod transactions;
 mod turns;
+mod undeliverable;
 mod weaknesses;
 mod world;
