@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::{Payload, PinnedVersion, TOMBSTONE_SECONDS, kinds};
+use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, kinds};
 use crate::ids;
 
 /// One event of an execution.
@@ -151,13 +151,14 @@ pub(crate) struct TombstoneDocument {
 }
 
 impl TombstoneDocument {
-    /// The tombstone of a document.
+    /// The tombstone of a document. Only deliveries from an outbox are repeated for days.
     pub(crate) fn of(instance: &str, id: &str) -> Self {
+        let is_delivered = ids::is_delivered(id);
         Self {
             id: id.to_owned(),
             instance_id: instance.to_owned(),
             kind: kinds::TOMBSTONE.to_owned(),
-            ttl: TOMBSTONE_SECONDS,
+            ttl: if is_delivered { TOMBSTONE_SECONDS } else { SHORT_TOMBSTONE_SECONDS },
         }
     }
 }

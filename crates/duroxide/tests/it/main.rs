@@ -26,6 +26,7 @@ mod sizes;
 mod stopping;
 #[cfg(feature = "otel")]
 mod telemetry;
+mod tombstones;
 mod transactions;
 mod turns;
 mod undeliverable;
