@@ -13,6 +13,7 @@ mod claiming;
 mod clock;
 mod config;
 mod core;
+mod definition;
 mod deletions;
 mod dispatch;
 mod documents;

@@ -1,7 +1,6 @@
 //! The database and the container: created if they are missing, checked if they exist.
 
 mod creation;
-mod definition;
 mod schema;
 
 use sidereal::prelude::*;
@@ -9,10 +8,10 @@ use sidereal::prelude::*;
 use crate::ProviderSetupError;
 use crate::clock::ProviderClock;
 use crate::config::CosmosDBProviderConfig;
+use crate::definition::{check, properties};
 use crate::region::{RegionDecision, RegionQuestion, RequestTerms, check_consistency, decide};
 use crate::store::Store;
-use creation::create_patiently;
-use definition::{check_policy, properties};
+use creation::{Step, explain, open};
 use schema::{await_schema, read_schema, store_schema};
 
 /// What a provider works with.
@@ -28,12 +27,15 @@ pub(crate) async fn prepare(
     client: &CosmosClient,
     config: &CosmosDBProviderConfig,
 ) -> Result<Prepared, ProviderSetupError> {
-    let account = client.read_account().await?.into_properties()?;
+    let account = client.read_account().await;
+    let account = account.map_err(|error| explain(Step::ReadAccount, error, config))?;
+    let account = account.into_properties()?;
     check_consistency(&account).map_err(ProviderSetupError::mismatch)?;
-    let properties = properties(&config.container)?;
-    create_patiently(client, &config.database, &properties).await?;
+    let wanted = properties(&config.container);
+    let opened = open(client, config, &wanted).await?;
+    let nearest = opened.region().cloned();
+    check(&opened.into_properties()?).map_err(ProviderSetupError::mismatch)?;
     let container = client.database(&config.database).container(&config.container);
-    let nearest = check_policy(&container, &properties).await?;
     // In an account with several write regions, the one that all providers agree on without asking.
     let agreed = match account.write_region() {
         Some(region) if account.is_multi_write() => RequestTerms::only_in(region, &account),

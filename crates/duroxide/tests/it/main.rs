@@ -21,6 +21,7 @@ mod regions;
 mod requests;
 mod samples;
 mod scenarios;
+mod setup;
 mod several;
 mod sizes;
 mod stopping;
