@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidereal::driver::system::Clock;
-use sidereal::models::{ContainerProperties, RegionName};
+use sidereal::models::{ContainerProperties, RegionName, ThroughputProperties};
 use sidereal::{CosmosClient, CosmosCredential};
 use sidereal_protocol::ConnectionString;
 
@@ -38,6 +38,11 @@ pub struct CosmosDBProviderConfig {
     pub database: String,
     /// The container; it is created if there is none.
     pub container: String,
+    /// The throughput that the container is created with, manual or autoscale. An existing container keeps its own.
+    ///
+    /// Without it the service decides: 400 RU/s, or the throughput that the database shares. A batch of 99 writes costs about
+    /// 1,000 RU, so a container with less throttles large turns.
+    pub throughput: Option<ThroughputProperties>,
     /// How many orchestration dispatchers the runtime has.
     pub orch_concurrency: u32,
     /// How many worker dispatchers the runtime has.
@@ -122,6 +127,7 @@ impl CosmosDBProviderConfig {
             account,
             database: "duroxide".to_owned(),
             container: "duroxide".to_owned(),
+            throughput: None,
             orch_concurrency: 1,
             worker_concurrency: 1,
             reconciler_interval: Duration::from_secs(2),
@@ -244,6 +250,21 @@ impl CosmosDBProviderConfig {
         self
     }
 
+    /// The same with a throughput for the container, if the provider creates it.
+    ///
+    /// ```no_run
+    /// use sidereal::prelude::*;
+    /// use sidereal_duroxide::CosmosDBProviderConfig;
+    ///
+    /// let throughput = ThroughputProperties::autoscale(4_000, None);
+    /// let config = CosmosDBProviderConfig::from_env()?.with_throughput(throughput);
+    /// # Ok::<(), sidereal_duroxide::ProviderSetupError>(())
+    /// ```
+    pub fn with_throughput(mut self, throughput: ThroughputProperties) -> Self {
+        self.throughput = Some(throughput);
+        self
+    }
+
     /// The definition of the container: its partition key, time to live and indexing policy.
     ///
     /// For creating it beforehand where the provider's credential cannot, as with roles of the data plane (Entra ID).
@@ -301,6 +322,15 @@ impl CosmosDBProviderConfig {
 }
 
 impl Account {
+    /// Whether it is within the process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        match self {
+            Self::At(..) | Self::Connected(_) => false,
+            #[cfg(feature = "emulator")]
+            Self::Embedded(_) => true,
+        }
+    }
+
     /// Connects to the account; one within the process is started before.
     pub(crate) async fn connect(&self) -> Result<CosmosClient, ProviderSetupError> {
         match self {

@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use sidereal::options::CreateContainerOptions;
 use sidereal::prelude::*;
 use sidereal::{Error, Response};
 
@@ -83,8 +84,9 @@ async fn create_container(
     config: &CosmosDBProviderConfig,
     wanted: &ContainerProperties,
 ) -> Result<(), (Step, Error)> {
+    let options = CreateContainerOptions { throughput: config.throughput, ..Default::default() };
     let database = client.database(&config.database);
-    let created = database.create_container(wanted.clone(), None).await;
+    let created = database.create_container(wanted.clone(), Some(options)).await;
     unless_it_exists(created).map_err(|error| (Step::CreateContainer, error))
 }
 

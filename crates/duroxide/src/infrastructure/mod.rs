@@ -2,6 +2,7 @@
 
 mod creation;
 mod schema;
+mod throughput;
 
 use sidereal::prelude::*;
 
@@ -13,6 +14,7 @@ use crate::region::{RegionDecision, RegionQuestion, RequestTerms, check_consiste
 use crate::store::Store;
 use creation::{Step, explain, open};
 use schema::{await_schema, read_schema, store_schema};
+use throughput::warn_if_low;
 
 /// What a provider works with.
 #[derive(Debug)]
@@ -61,6 +63,9 @@ pub(crate) async fn prepare(
     };
     if region.is_some() {
         await_schema(&container, &terms).await?;
+    }
+    if !config.account.is_embedded() {
+        warn_if_low(client, config).await;
     }
     let clock = ProviderClock::new(config.clock.clone());
     Ok(Prepared { store: Store::new(container, clock, terms), region })

@@ -1,10 +1,11 @@
-//! The start of a provider: what it creates, and with which rights.
+//! The start of a provider: what it creates, with which throughput, and with which rights.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use http::Method;
 use sidereal::driver::transport::{HttpRequest, HttpResponse};
+use sidereal::prelude::*;
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_testing::in_process::scripting::refusal;
 
@@ -45,6 +46,21 @@ impl Limited {
     fn limit(&self) {
         self.is_limited.store(true, Ordering::Relaxed);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_is_created_with_the_throughput_of_the_configuration() {
+    let world = World::new();
+    let throughput = ThroughputProperties::autoscale(4_000, None);
+    let provider = CosmosDBProvider::new(config(&world).with_throughput(throughput)).await.unwrap();
+    begin(&provider, "i", Done::first("i")).await;
+    let stored = world.container().read_throughput(None).await.unwrap();
+    assert_eq!(stored, Some(throughput));
+
+    let other = config(&world).with_throughput(ThroughputProperties::manual(1_000));
+    CosmosDBProvider::new(other).await.unwrap();
+    let stored = world.container().read_throughput(None).await.unwrap();
+    assert_eq!(stored, Some(throughput), "an existing container keeps its own");
 }
 
 /// It asked for the right to create what exists.
