@@ -337,6 +337,7 @@ fn intent(
         enqueued_at: enqueued.now,
         dispatch_slot: ids::dispatch_slot(source),
         staged_turn: None,
+        unknown: Default::default(),
         etag: None,
     };
     (intent, parts)

@@ -8,6 +8,7 @@ mod key_value;
 mod payload;
 mod queue;
 mod records;
+mod unknown;
 
 pub(crate) use instance::{Cleanup, DELETION_LEASE_MS, InstanceDocument, PinnedVersion};
 pub(crate) use key_value::{KeyValueChange, KeyValueDocument, StagedChange};
@@ -16,6 +17,7 @@ pub(crate) use queue::{MessageDocument, WorkerDocument};
 pub(crate) use records::{
     ExecutionDocument, HistoryDocument, IntentDocument, SessionDocument, TombstoneDocument,
 };
+pub(crate) use unknown::Unknown;
 
 /// The value of `type`, by which documents are told apart.
 pub(crate) mod kinds {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, kinds};
+use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, Unknown, kinds};
 use crate::ids;
 
 /// One event of an execution.
@@ -35,6 +35,8 @@ pub(crate) struct ExecutionDocument {
     pub(crate) pinned_duroxide_version: Option<PinnedVersion>,
     pub(crate) started_at: i64,
     pub(crate) completed_at: Option<i64>,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
 }
 
 impl ExecutionDocument {
@@ -50,6 +52,7 @@ impl ExecutionDocument {
             pinned_duroxide_version: None,
             started_at: now,
             completed_at: None,
+            unknown: Unknown::default(),
         }
     }
 }
@@ -83,6 +86,8 @@ pub(crate) struct IntentDocument {
     pub(crate) dispatch_slot: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -113,6 +118,8 @@ pub(crate) struct SessionDocument {
     pub(crate) locked_until: i64,
     pub(crate) last_activity: i64,
     pub(crate) created_at: i64,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -129,6 +136,7 @@ impl SessionDocument {
             locked_until: until,
             last_activity: now,
             created_at: now,
+            unknown: Unknown::default(),
             etag: None,
         }
     }

@@ -6,18 +6,20 @@ use sidereal_protocol::CosmosStatus;
 
 use super::creation::{ATTEMPTS, FIRST_PAUSE};
 use crate::ProviderSetupError;
-use crate::documents::kinds;
+use crate::documents::{Unknown, kinds};
 use crate::region::RequestTerms;
 
-/// The version of the documents' layout.
+/// The layout version that this release reads and writes.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The partition of what belongs to the container itself.
 const OWN_PARTITION: &str = "__sidereal__";
 const SCHEMA_ID: &str = "schema";
 
-/// What the container says of itself.
-#[derive(Debug, Serialize, Deserialize)]
+/// The layout of the container's documents, and which releases can use it.
+///
+/// A later release may change the layout and still leave it usable to earlier ones: it raises `schema_version` alone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct SchemaDocument {
     id: String,
@@ -25,10 +27,52 @@ pub(super) struct SchemaDocument {
     #[serde(rename = "type")]
     kind: String,
     schema_version: u32,
+    /// The least layout version that a release must know to read the documents; `schema_version` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min_reader: Option<u32>,
+    /// The least layout version that a release must know to write them; `schema_version` if absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    min_writer: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) region: Option<RegionName>,
+    #[serde(flatten)]
+    unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     etag: Option<Etag>,
+}
+
+impl SchemaDocument {
+    fn new(region: Option<RegionName>) -> Self {
+        Self {
+            id: SCHEMA_ID.to_owned(),
+            instance_id: OWN_PARTITION.to_owned(),
+            kind: kinds::SCHEMA.to_owned(),
+            schema_version: SCHEMA_VERSION,
+            min_reader: Some(SCHEMA_VERSION),
+            min_writer: Some(SCHEMA_VERSION),
+            region,
+            unknown: Unknown::default(),
+            etag: None,
+        }
+    }
+
+    /// Refuses a layout that a release which knows versions up to `known` can only misread, or must not write.
+    fn check(&self, known: u32) -> Result<(), String> {
+        let (reader, writer) = (self.min_reader, self.min_writer);
+        let needed = [("read", reader), ("written", writer)];
+        for (done, least) in
+            needed.map(|(done, least)| (done, least.unwrap_or(self.schema_version)))
+        {
+            if least > known {
+                return Err(format!(
+                    "has documents of layout {}, which is {done} by releases that know layout {least}, and this release \
+                     knows layout {known}: use a newer release, or another container",
+                    self.schema_version
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Waits until the region has what was stored in the one that all providers agree on: the session covers it.
@@ -55,7 +99,7 @@ fn is_behind(error: &sidereal::Error) -> bool {
         || error.status().is_some_and(CosmosStatus::is_read_session_not_available)
 }
 
-/// What the container says of itself; none if it is empty. One whose documents are not of this layout is refused.
+/// The schema document; `None` if the container is empty. A layout that this release cannot use is refused.
 pub(super) async fn read_schema(
     container: &ContainerClient,
     terms: &RequestTerms,
@@ -63,13 +107,11 @@ pub(super) async fn read_schema(
     match container.read_item(OWN_PARTITION, SCHEMA_ID, terms.item()).await {
         Ok(response) => {
             let schema: SchemaDocument = response.into_model()?;
-            return match schema.schema_version == SCHEMA_VERSION {
-                true => Ok(Some(schema)),
-                false => Err(ProviderSetupError::mismatch(format!(
-                    "the container {} has documents of layout {}, and this provider knows layout {SCHEMA_VERSION}: \
-                     use the provider that wrote them, or another container",
-                    container.id(),
-                    schema.schema_version
+            return match schema.check(SCHEMA_VERSION) {
+                Ok(()) => Ok(Some(schema)),
+                Err(sentence) => Err(ProviderSetupError::mismatch(format!(
+                    "the container {} {sentence}",
+                    container.id()
                 ))),
             };
         }
@@ -88,41 +130,72 @@ pub(super) async fn read_schema(
     }
 }
 
-/// Stores the layout and the region, if they are not. Says what is stored then: another provider may have been faster.
+/// Stores the layout and the region, if they are not. Returns what is stored then: another provider may have been faster.
 pub(super) async fn store_schema(
     container: &ContainerClient,
     terms: &RequestTerms,
     there: Option<SchemaDocument>,
     region: Option<RegionName>,
 ) -> Result<SchemaDocument, ProviderSetupError> {
-    let (is_new, etag) = (there.is_none(), there.as_ref().and_then(|there| there.etag.clone()));
-    if let Some(there) = there
-        && (region.is_none() || there.region == region)
-    {
-        return Ok(there);
-    }
-    let schema = SchemaDocument {
-        id: SCHEMA_ID.to_owned(),
-        instance_id: OWN_PARTITION.to_owned(),
-        kind: kinds::SCHEMA.to_owned(),
-        schema_version: SCHEMA_VERSION,
-        region,
-        etag: None,
+    let (is_new, schema) = match there {
+        Some(there) if region.is_none() || there.region == region => return Ok(there),
+        // A later release may have stored more.
+        Some(there) => (false, SchemaDocument { region, ..there }),
+        None => (true, SchemaDocument::new(region)),
     };
     let mut options = terms.item().unwrap_or_default();
-    options.write.if_match_etag = etag;
+    options.write.if_match_etag.clone_from(&schema.etag);
     let written = match is_new {
         true => container.create_item(OWN_PARTITION, &schema, Some(options)).await,
         false => container.replace_item(OWN_PARTITION, SCHEMA_ID, &schema, Some(options)).await,
     };
     match written {
         Ok(_) => Ok(schema),
-        // Somebody else was faster, or an answer was lost.
+        // Another provider was faster, or a response was lost.
         Err(error)
             if matches!(error.kind(), ErrorKind::Conflict | ErrorKind::PreconditionFailed) =>
         {
             read_schema(container, terms).await?.ok_or_else(|| error.into())
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn checked(mut fields: Value, known: u32) -> Result<(), String> {
+        fields["id"] = "schema".into();
+        fields["instanceId"] = OWN_PARTITION.into();
+        fields["type"] = kinds::SCHEMA.into();
+        serde_json::from_value::<SchemaDocument>(fields).unwrap().check(known)
+    }
+
+    #[test]
+    fn absent_limits_mean_the_layout_itself() {
+        assert_eq!(checked(json!({"schemaVersion": 1}), 1), Ok(()));
+        assert_eq!(checked(json!({"schemaVersion": 1}), 2), Ok(()));
+        assert!(checked(json!({"schemaVersion": 2}), 1).unwrap_err().contains("layout 2"));
+        assert!(checked(json!({"schemaVersion": 2, "minReader": 1}), 1).is_err());
+    }
+
+    #[test]
+    fn a_later_layout_is_refused_only_by_releases_that_its_limits_exclude() {
+        let later = json!({"schemaVersion": 5, "minReader": 2, "minWriter": 4});
+        let read = checked(later.clone(), 1).unwrap_err();
+        assert!(read.contains("is read by releases that know layout 2"), "{read}");
+        let written = checked(later.clone(), 3).unwrap_err();
+        assert!(written.contains("is written by releases that know layout 4"), "{written}");
+        assert_eq!(checked(later, 4), Ok(()));
+    }
+
+    #[test]
+    fn a_new_schema_document_names_its_limits() {
+        let stored = serde_json::to_value(SchemaDocument::new(None)).unwrap();
+        let limits = (&stored["schemaVersion"], &stored["minReader"], &stored["minWriter"]);
+        assert_eq!(limits, (&json!(1), &json!(1), &json!(1)));
     }
 }

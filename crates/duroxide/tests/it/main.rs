@@ -18,6 +18,7 @@ mod loops;
 mod names;
 mod process;
 mod regions;
+mod releases;
 mod requests;
 mod samples;
 mod scenarios;
