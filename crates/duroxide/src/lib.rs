@@ -39,6 +39,7 @@ mod provider;
 mod reads;
 mod region;
 mod sessions;
+mod statistics;
 mod store;
 mod telemetry;
 mod work_items;

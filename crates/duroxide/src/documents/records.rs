@@ -17,6 +17,9 @@ pub(crate) struct HistoryDocument {
     pub(crate) execution_id: u64,
     pub(crate) event_id: u64,
     pub(crate) event_data: Payload,
+    /// The bytes of the event's text, parts included, so that a query can sum them up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
 }

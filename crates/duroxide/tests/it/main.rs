@@ -25,6 +25,7 @@ mod scenarios;
 mod setup;
 mod several;
 mod sizes;
+mod statistics;
 mod stopping;
 #[cfg(feature = "otel")]
 mod telemetry;
