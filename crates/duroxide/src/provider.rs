@@ -23,10 +23,12 @@ use crate::config::Account;
 use crate::core::Core;
 use crate::deletions::Deletions;
 use crate::dispatch::{Dispatch, FeederSettings, PaceSettings};
+use crate::ids::check_instances;
 use crate::infrastructure::Prepared;
 use crate::leases::LeaseSettings;
 use crate::outbox::{ReconcilerSettings, Undelivered};
 use crate::store::Store;
+use crate::work_items::addressee;
 use crate::{
     CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, Leases,
     ProviderSetupError, infrastructure,
@@ -181,6 +183,8 @@ impl Provider for CosmosDBProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
         self.traced("ack_orchestration_item", async {
+            let targets = orchestrator_items.iter().filter_map(addressee);
+            check_instances("ack_orchestration_item", targets)?;
             let outcome = Outcome {
                 execution_id,
                 history: history_delta,
@@ -485,6 +489,7 @@ impl ProviderAdmin for CosmosDBProvider {
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
         self.traced("delete_instances_atomic", async {
+            check_instances("delete_instances_atomic", ids.iter().map(String::as_str))?;
             self.core.delete_instances(ids, force).await
         })
         .await

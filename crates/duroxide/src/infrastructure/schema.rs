@@ -7,13 +7,13 @@ use sidereal_protocol::CosmosStatus;
 use super::creation::{ATTEMPTS, FIRST_PAUSE};
 use crate::ProviderSetupError;
 use crate::documents::{Unknown, kinds};
+use crate::ids::SCHEMA_PARTITION;
 use crate::region::RequestTerms;
 
 /// The layout version that this release reads and writes.
 const SCHEMA_VERSION: u32 = 1;
 
 /// The partition of what belongs to the container itself.
-const OWN_PARTITION: &str = "__sidereal__";
 const SCHEMA_ID: &str = "schema";
 
 /// The layout of the container's documents, and which releases can use it.
@@ -45,7 +45,7 @@ impl SchemaDocument {
     fn new(region: Option<RegionName>) -> Self {
         Self {
             id: SCHEMA_ID.to_owned(),
-            instance_id: OWN_PARTITION.to_owned(),
+            instance_id: SCHEMA_PARTITION.to_owned(),
             kind: kinds::SCHEMA.to_owned(),
             schema_version: SCHEMA_VERSION,
             min_reader: Some(SCHEMA_VERSION),
@@ -82,7 +82,7 @@ pub(super) async fn await_schema(
 ) -> Result<(), ProviderSetupError> {
     let mut pause = FIRST_PAUSE;
     for attempt in 1.. {
-        match container.read_item(OWN_PARTITION, SCHEMA_ID, terms.item()).await {
+        match container.read_item(SCHEMA_PARTITION, SCHEMA_ID, terms.item()).await {
             Ok(_) => break,
             Err(error) if is_behind(&error) && attempt < ATTEMPTS => {
                 tokio::time::sleep(pause).await;
@@ -104,7 +104,7 @@ pub(super) async fn read_schema(
     container: &ContainerClient,
     terms: &RequestTerms,
 ) -> Result<Option<SchemaDocument>, ProviderSetupError> {
-    match container.read_item(OWN_PARTITION, SCHEMA_ID, terms.item()).await {
+    match container.read_item(SCHEMA_PARTITION, SCHEMA_ID, terms.item()).await {
         Ok(response) => {
             let schema: SchemaDocument = response.into_model()?;
             return match schema.check(SCHEMA_VERSION) {
@@ -146,8 +146,8 @@ pub(super) async fn store_schema(
     let mut options = terms.item().unwrap_or_default();
     options.write.if_match_etag.clone_from(&schema.etag);
     let written = match is_new {
-        true => container.create_item(OWN_PARTITION, &schema, Some(options)).await,
-        false => container.replace_item(OWN_PARTITION, SCHEMA_ID, &schema, Some(options)).await,
+        true => container.create_item(SCHEMA_PARTITION, &schema, Some(options)).await,
+        false => container.replace_item(SCHEMA_PARTITION, SCHEMA_ID, &schema, Some(options)).await,
     };
     match written {
         Ok(_) => Ok(schema),
@@ -169,7 +169,7 @@ mod tests {
 
     fn checked(mut fields: Value, known: u32) -> Result<(), String> {
         fields["id"] = "schema".into();
-        fields["instanceId"] = OWN_PARTITION.into();
+        fields["instanceId"] = SCHEMA_PARTITION.into();
         fields["type"] = kinds::SCHEMA.into();
         serde_json::from_value::<SchemaDocument>(fields).unwrap().check(known)
     }
