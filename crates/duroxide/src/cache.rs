@@ -29,6 +29,11 @@ impl Replay {
         Self { history: Arc::new(history), history_bytes, key_values }
     }
 
+    /// The bytes of the events as text.
+    pub(crate) fn history_bytes(&self) -> usize {
+        self.history_bytes
+    }
+
     /// The same with these keys, which are all.
     pub(crate) fn with_keys(self, key_values: Vec<KeyValueDocument>) -> Self {
         Self { key_values: Some(Arc::new(key_values)), ..self }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use sidereal::driver::system::Clock;
-use sidereal::models::RegionName;
+use sidereal::models::{ContainerProperties, RegionName, ThroughputProperties};
 use sidereal::{CosmosClient, CosmosCredential};
+use sidereal_protocol::ConnectionString;
 
+use crate::definition::properties;
 use crate::dispatch::Dispatch;
 use crate::telemetry::Telemetry;
 use crate::{LeaseProvider, ProviderSetupError};
@@ -36,6 +38,11 @@ pub struct CosmosDBProviderConfig {
     pub database: String,
     /// The container; it is created if there is none.
     pub container: String,
+    /// The throughput that the container is created with, manual or autoscale. An existing container keeps its own.
+    ///
+    /// Without it the service decides: 400 RU/s, or the throughput that the database shares. A batch of 99 writes costs about
+    /// 1,000 RU, so a container with less throttles large turns.
+    pub throughput: Option<ThroughputProperties>,
     /// How many orchestration dispatchers the runtime has.
     pub orch_concurrency: u32,
     /// How many worker dispatchers the runtime has.
@@ -120,6 +127,7 @@ impl CosmosDBProviderConfig {
             account,
             database: "duroxide".to_owned(),
             container: "duroxide".to_owned(),
+            throughput: None,
             orch_concurrency: 1,
             worker_concurrency: 1,
             reconciler_interval: Duration::from_secs(2),
@@ -139,12 +147,32 @@ impl CosmosDBProviderConfig {
         }
     }
 
-    /// The account that the environment names: `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY`, with `COSMOSDB_DATABASE` and
-    /// `COSMOSDB_CONTAINER` for the names. `COSMOS_…` are aliases.
+    /// The account that a connection string names, as the portal shows it.
+    ///
+    /// ```
+    /// use sidereal_duroxide::CosmosDBProviderConfig;
+    ///
+    /// let text = "AccountEndpoint=https://contoso.documents.azure.com/;AccountKey=c2VjcmV0;";
+    /// let config = CosmosDBProviderConfig::from_connection_string(text)?;
+    /// # Ok::<(), sidereal_duroxide::ProviderSetupError>(())
+    /// ```
     ///
     /// # Errors
     ///
-    /// The endpoint or the key is not set, or the key is not base64.
+    /// The text lacks the endpoint or the key, or the key is not base64. The error does not repeat the text.
+    pub fn from_connection_string(text: &str) -> Result<Self, ProviderSetupError> {
+        let parsed: ConnectionString = text.trim().parse().map_err(sidereal::Error::from)?;
+        Ok(Self::new(parsed.endpoint().to_string(), parsed.key().clone()))
+    }
+
+    /// The account that the environment names: `COSMOSDB_CONNECTION_STRING`, or `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY`.
+    ///
+    /// The connection string wins over the other two. `COSMOSDB_DATABASE` and `COSMOSDB_CONTAINER` name the database and the
+    /// container. `COSMOS_…` are aliases.
+    ///
+    /// # Errors
+    ///
+    /// Neither the connection string nor both of the others are set, or the key is not base64.
     pub fn from_env() -> Result<Self, ProviderSetupError> {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
@@ -163,12 +191,18 @@ impl CosmosDBProviderConfig {
         };
         let missing = |name: &str| {
             ProviderSetupError::configuration(format!(
-                "COSMOSDB_{name} is not set: name the account in COSMOSDB_ENDPOINT and COSMOSDB_KEY"
+                "COSMOSDB_{name} is not set: name the account in COSMOSDB_ENDPOINT and COSMOSDB_KEY, or in \
+                 COSMOSDB_CONNECTION_STRING"
             ))
         };
-        let endpoint = set("ENDPOINT").ok_or_else(|| missing("ENDPOINT"))?;
-        let key = set("KEY").ok_or_else(|| missing("KEY"))?;
-        let mut config = Self::new(endpoint, CosmosCredential::key(&key)?);
+        let mut config = match set("CONNECTION_STRING") {
+            Some(text) => Self::from_connection_string(&text)?,
+            None => {
+                let endpoint = set("ENDPOINT").ok_or_else(|| missing("ENDPOINT"))?;
+                let key = set("KEY").ok_or_else(|| missing("KEY"))?;
+                Self::new(endpoint, CosmosCredential::key(&key)?)
+            }
+        };
         if let Some(database) = set("DATABASE") {
             config.database = database;
         }
@@ -214,6 +248,29 @@ impl CosmosDBProviderConfig {
     pub fn with_container(mut self, container: impl Into<String>) -> Self {
         self.container = container.into();
         self
+    }
+
+    /// The same with a throughput for the container, if the provider creates it.
+    ///
+    /// ```no_run
+    /// use sidereal::prelude::*;
+    /// use sidereal_duroxide::CosmosDBProviderConfig;
+    ///
+    /// let throughput = ThroughputProperties::autoscale(4_000, None);
+    /// let config = CosmosDBProviderConfig::from_env()?.with_throughput(throughput);
+    /// # Ok::<(), sidereal_duroxide::ProviderSetupError>(())
+    /// ```
+    pub fn with_throughput(mut self, throughput: ThroughputProperties) -> Self {
+        self.throughput = Some(throughput);
+        self
+    }
+
+    /// The definition of the container: its partition key, time to live and indexing policy.
+    ///
+    /// For creating it beforehand where the provider's credential cannot, as with roles of the data plane (Entra ID).
+    #[must_use]
+    pub fn container_properties(&self) -> ContainerProperties {
+        properties(&self.container)
     }
 
     /// Moves the container's orchestrations to another region of an account that takes writes in several.
@@ -265,6 +322,15 @@ impl CosmosDBProviderConfig {
 }
 
 impl Account {
+    /// Whether it is within the process.
+    pub(crate) fn is_embedded(&self) -> bool {
+        match self {
+            Self::At(..) | Self::Connected(_) => false,
+            #[cfg(feature = "emulator")]
+            Self::Embedded(_) => true,
+        }
+    }
+
     /// Connects to the account; one within the process is started before.
     pub(crate) async fn connect(&self) -> Result<CosmosClient, ProviderSetupError> {
         match self {
@@ -329,6 +395,23 @@ mod tests {
         assert!(format!("{:?}", of(&aliases).unwrap()).contains("https://other/"));
         let both = of(&[&account[..], &aliases].concat()).unwrap();
         assert!(format!("{both:?}").contains("https://contoso/"), "the alias comes second");
+    }
+
+    #[test]
+    fn a_connection_string_wins_over_endpoint_and_key() {
+        let text = "AccountEndpoint=https://contoso/;AccountKey=c2VjcmV0;";
+        let others = [("COSMOSDB_ENDPOINT", "https://other/"), ("COSMOSDB_KEY", "b3RoZXI=")];
+        for name in ["COSMOSDB_CONNECTION_STRING", "COSMOS_CONNECTION_STRING"] {
+            let config = of(&[&others[..], &[(name, text), ("COSMOSDB_DATABASE", "db")]].concat());
+            let printed = format!("{:?}", config.unwrap());
+            assert!(
+                printed.contains("https://contoso/") && printed.contains("\"db\""),
+                "{printed}"
+            );
+        }
+        let malformed = of(&[("COSMOSDB_CONNECTION_STRING", "AccountKey=half-a-secret?")]);
+        let told = format!("{0} {0:?}", malformed.unwrap_err());
+        assert!(told.contains("AccountEndpoint") && !told.contains("half-a-secret"), "{told}");
     }
 
     #[test]

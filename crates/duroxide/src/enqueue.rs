@@ -6,7 +6,6 @@ use std::time::Duration;
 use duroxide::providers::{ProviderError, WorkItem};
 use serde_json::Value;
 
-use crate::PATIENCE_MS;
 use crate::core::Core;
 use crate::dispatch::ItemHint;
 use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
@@ -14,6 +13,7 @@ use crate::failure::{Cause, Failure};
 use crate::store::millis;
 use crate::work_items::{Enqueued, addressee, encode, is_start, message, worker_item};
 use crate::write::{self, Write};
+use crate::{PATIENCE_MS, ids};
 
 const FOR_ORCHESTRATOR: &str = "enqueue_for_orchestrator";
 const FOR_WORKER: &str = "enqueue_for_worker";
@@ -31,6 +31,7 @@ impl Core {
                 "an activity is no message to an instance",
             ));
         };
+        ids::check_instances(FOR_ORCHESTRATOR, [instance])?;
         let id = format!("direct:{}", self.store.clock().new_id());
         let text = encode(FOR_ORCHESTRATOR, item)?;
         let enqueued = Enqueued { is_start: is_start(item), ..self.enqueued(delay) };
@@ -51,6 +52,7 @@ impl Core {
     pub(crate) async fn enqueue_item(&self, item: &WorkItem) -> Result<(), ProviderError> {
         let (mut worker, parts) = worker_item(FOR_WORKER, item, self.enqueued(None))?;
         let instance = worker.instance_id.clone();
+        ids::check_instances(FOR_WORKER, [instance.as_str()])?;
         let tell = |failure: Failure| failure.tell(FOR_WORKER, &instance);
         if !self.create_item(&worker, &parts).await.map_err(tell)? {
             // The same activity again, or one that was finished or cancelled: another document of it.

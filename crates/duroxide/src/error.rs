@@ -15,6 +15,11 @@ impl ProviderSetupError {
         Self { message, source: None }
     }
 
+    /// The credential was refused.
+    pub(crate) fn refused(message: String, error: sidereal::Error) -> Self {
+        Self { message, source: Some(error) }
+    }
+
     /// The container is not what it has to be.
     pub(crate) fn mismatch(message: String) -> Self {
         Self { message, source: None }

@@ -1,5 +1,7 @@
 //! What a request came to, if not to what it asked for: by what the provider can do about it.
 
+use std::fmt;
+
 use duroxide::providers::ProviderError;
 use sidereal::ErrorKind;
 use sidereal_protocol::CosmosStatus;
@@ -82,7 +84,7 @@ impl Failure {
 
     /// What the runtime is told.
     pub(crate) fn tell(&self, operation: &str, instance: &str) -> ProviderError {
-        let message = format!("{}: {}", crate::excerpt(instance), self.error);
+        let message = format!("{}: {}", crate::excerpt(instance), self.error());
         let by_table = || is_retryable(self.error.status()) && self.cause != Cause::Refused;
         // 403/3 and 404/1002 are a region's state, whatever their codes mean otherwise.
         match self.cause == Cause::Transient || by_table() {
@@ -91,8 +93,28 @@ impl Failure {
         }
     }
 
-    pub(crate) fn error(&self) -> &sidereal::Error {
-        &self.error
+    /// What went wrong, for people.
+    pub(crate) fn error(&self) -> impl fmt::Display + '_ {
+        Explained(&self.error)
+    }
+}
+
+/// The status of a write to a logical partition that has reached the service's limit of 20 GB.
+const PARTITION_IS_FULL: CosmosStatus = CosmosStatus::with_sub_status(403, 1014);
+
+/// An error with what an operator can do about it, where the error itself cannot know.
+struct Explained<'a>(&'a sidereal::Error);
+
+impl fmt::Display for Explained<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(formatter)?;
+        match self.0.status() {
+            Some(PARTITION_IS_FULL) => formatter.write_str(
+                "; the logical partition of the instance is full (20 GB): prune its executions, have it continue as new, \
+                 or spread the work over more instances",
+            ),
+            _ => Ok(()),
+        }
     }
 }
 

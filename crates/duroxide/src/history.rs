@@ -9,6 +9,7 @@ use crate::cache::Replay;
 use crate::core::Core;
 use crate::documents::{HistoryDocument, InstanceDocument, PartDocument, Payload};
 use crate::failure::{Cause, Failure};
+use crate::ids;
 use crate::reads::custom_status;
 use crate::store::Scope;
 use crate::write::{self, Write};
@@ -144,6 +145,7 @@ impl Core {
         events: &[Event],
     ) -> Result<(), ProviderError> {
         const OPERATION: &str = "append_with_execution";
+        ids::check_instances(OPERATION, [instance])?;
         let mut writes = Vec::new();
         for event in events {
             let (document, parts) = event_document(instance, execution, event)

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use duroxide::providers::ProviderError;
 use sha2::{Digest, Sha256};
 
 /// The longest part that is kept readable. Three of them and the words between stay below the service's 1,023 bytes.
@@ -12,6 +13,15 @@ const MAX_PART_BYTES: usize = 300;
 
 /// How many slots the instances are spread over.
 pub(crate) const SLOTS: u32 = 256;
+
+/// The partition of the schema document.
+pub(crate) const SCHEMA_PARTITION: &str = "__sidereal__";
+
+/// The partition of the leases of processes.
+pub(crate) const LEASES_PARTITION: &str = "__leases__";
+
+/// The prefix of the partitions of sessions.
+const SESSION_PREFIX: &str = "session:";
 
 /// Text as one part of an id: what the service does not take, the separator and `%` are percent-encoded; a long
 /// text is replaced by its hash.
@@ -78,7 +88,30 @@ pub(crate) fn key_value(instance: &str, key: &str) -> String {
 
 /// The partition of a session: sessions belong to no instance.
 pub(crate) fn session_partition(session: &str) -> String {
-    format!("session:{session}")
+    format!("{SESSION_PREFIX}{session}")
+}
+
+/// Refuses ids of instances that name a partition of the container's own documents: a deletion of the instance would remove
+/// them.
+pub(crate) fn check_instances<'a>(
+    operation: &str,
+    instances: impl IntoIterator<Item = &'a str>,
+) -> Result<(), ProviderError> {
+    let is_reserved = |instance: &&str| {
+        [SCHEMA_PARTITION, LEASES_PARTITION].contains(instance)
+            || instance.starts_with(SESSION_PREFIX)
+    };
+    match instances.into_iter().find(is_reserved) {
+        None => Ok(()),
+        Some(instance) => Err(ProviderError::permanent(
+            operation,
+            format!(
+                "{}: instance ids {SCHEMA_PARTITION}, {LEASES_PARTITION} and those that begin with {SESSION_PREFIX} are \
+                 reserved for the container's own documents; choose another id",
+                crate::excerpt(instance)
+            ),
+        )),
+    }
 }
 
 /// The document of a session.
@@ -140,6 +173,19 @@ mod tests {
         let key = delivery_key(&long, "incarnation", u64::MAX, usize::MAX);
         assert!(delivered(&key).len() < 1_023);
         assert!(key_value(&long, &"k".repeat(2_000)).len() < 1_023);
+    }
+
+    #[test]
+    fn partitions_of_the_container_itself_are_no_instances() {
+        let check = |instance: &str| check_instances("operation", [instance]);
+        for reserved in [SCHEMA_PARTITION, LEASES_PARTITION, &session_partition("s"), "session:"] {
+            let refused = check(reserved).unwrap_err();
+            assert!(!refused.is_retryable() && refused.message.contains("reserved"), "{refused}");
+        }
+        for instance in ["session", "Session:1", "a session:1", "__sidereal__ ", "leases", ""] {
+            assert_eq!(check(instance), Ok(()), "{instance}");
+        }
+        assert!(check_instances("operation", ["i", LEASES_PARTITION]).is_err());
     }
 
     #[test]

@@ -13,6 +13,7 @@ mod claiming;
 mod clock;
 mod config;
 mod core;
+mod definition;
 mod deletions;
 mod dispatch;
 mod documents;
@@ -20,6 +21,8 @@ mod enqueue;
 mod error;
 mod failure;
 mod fetch;
+#[cfg(feature = "otel")]
+mod gauges;
 mod held;
 mod history;
 mod ids;
@@ -32,6 +35,7 @@ mod locks;
 mod meter;
 #[cfg(test)]
 mod model;
+mod operator;
 mod outage;
 mod outbox;
 mod prefetch;
@@ -39,13 +43,16 @@ mod provider;
 mod reads;
 mod region;
 mod sessions;
+mod statistics;
 mod store;
 mod telemetry;
 mod work_items;
 mod workers;
 mod write;
 
-pub use admin::{InstanceSearch, InstanceSummary, OutboxMetrics, UndeliverableMessage};
+pub use admin::{
+    InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages, UndeliverableMessage,
+};
 pub use config::{CosmosDBProviderConfig, Leases};
 pub use error::ProviderSetupError;
 pub use leases::{CosmosDBLeaseProvider, InMemoryLeaseProvider, LeaseProvider};

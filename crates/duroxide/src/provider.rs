@@ -23,13 +23,15 @@ use crate::config::Account;
 use crate::core::Core;
 use crate::deletions::Deletions;
 use crate::dispatch::{Dispatch, FeederSettings, PaceSettings};
+use crate::ids::check_instances;
 use crate::infrastructure::Prepared;
 use crate::leases::LeaseSettings;
 use crate::outbox::{ReconcilerSettings, Undelivered};
 use crate::store::Store;
+use crate::work_items::addressee;
 use crate::{
-    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, InstanceSearch,
-    InstanceSummary, LeaseProvider, Leases, OutboxMetrics, ProviderSetupError, infrastructure,
+    CosmosDBLeaseProvider, CosmosDBProviderConfig, InMemoryLeaseProvider, LeaseProvider, Leases,
+    ProviderSetupError, infrastructure,
 };
 
 /// Stores duroxide's orchestrations in a container of Azure Cosmos DB.
@@ -47,7 +49,7 @@ use crate::{
 /// ```
 #[derive(Debug)]
 pub struct CosmosDBProvider {
-    core: Arc<Core>,
+    pub(crate) core: Arc<Core>,
     /// One within the process lives as long as its providers.
     _account: Account,
 }
@@ -83,6 +85,10 @@ impl CosmosDBProvider {
             tasks: TaskTracker::new(),
             shutdown: CancellationToken::new(),
         });
+        #[cfg(feature = "otel")]
+        if let Some(meter) = &config.meter {
+            crate::gauges::observe(meter, &core);
+        }
         core.learn_processes().await;
         let feeder = FeederSettings {
             pace: PaceSettings {
@@ -108,33 +114,7 @@ impl CosmosDBProvider {
         Ok(Self { core, _account: config.account })
     }
 
-    /// Counts the messages between instances that are on their way, and names those that cannot be delivered.
-    ///
-    /// # Errors
-    ///
-    /// The container cannot be read.
-    pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
-        self.core.outbox_metrics().await
-    }
-
-    /// Finds instances by what they are, the youngest first, with one query.
-    ///
-    /// # Errors
-    ///
-    /// The container cannot be read.
-    pub async fn find_instances(
-        &self,
-        search: &InstanceSearch,
-    ) -> Result<Vec<InstanceSummary>, ProviderError> {
-        self.traced("find_instances", self.core.find_instances(search)).await
-    }
-
-    /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
-    pub async fn slots(&self) -> Vec<u8> {
-        self.core.leases.process_slots().await
-    }
-
-    async fn traced<T>(
+    pub(crate) async fn traced<T>(
         &self,
         operation: &'static str,
         call: impl Future<Output = Result<T, ProviderError>>,
@@ -212,6 +192,8 @@ impl Provider for CosmosDBProvider {
         cancelled_activities: Vec<ScheduledActivityIdentifier>,
     ) -> Result<(), ProviderError> {
         self.traced("ack_orchestration_item", async {
+            let targets = orchestrator_items.iter().filter_map(addressee);
+            check_instances("ack_orchestration_item", targets)?;
             let outcome = Outcome {
                 execution_id,
                 history: history_delta,
@@ -516,6 +498,7 @@ impl ProviderAdmin for CosmosDBProvider {
         force: bool,
     ) -> Result<DeleteInstanceResult, ProviderError> {
         self.traced("delete_instances_atomic", async {
+            check_instances("delete_instances_atomic", ids.iter().map(String::as_str))?;
             self.core.delete_instances(ids, force).await
         })
         .await

@@ -1,9 +1,8 @@
-//! What clients read of an instance beside its history: custom status, keys, statistics.
+//! What clients read of an instance beside its history: custom status and keys.
 
 use std::collections::HashMap;
 
 use duroxide::providers::ProviderError;
-use duroxide::{Event, EventKind, SystemStats};
 
 use crate::core::Core;
 use crate::documents::{InstanceDocument, KeyValueDocument};
@@ -80,40 +79,10 @@ impl Core {
         );
         Ok(values.collect())
     }
-
-    /// How large an instance is.
-    pub(crate) async fn stats(&self, instance: &str) -> Result<Option<SystemStats>, ProviderError> {
-        const OPERATION: &str = "get_instance_stats";
-        let Some(there) = self.visible_instance(OPERATION, instance).await? else {
-            return Ok(None);
-        };
-        let execution = Some(there.current_execution_id);
-        let history = self.read_execution(OPERATION, instance, execution).await?;
-        let values = self.key_values(OPERATION, instance).await?;
-        let size = |event: &Event| serde_json::to_string(event).map_or(0, |text| text.len() as u64);
-        Ok(Some(SystemStats {
-            history_event_count: history.len() as u64,
-            history_size_bytes: history.iter().map(size).sum(),
-            queue_pending_count: carried_forward(&history),
-            kv_user_key_count: values.len() as u64,
-            kv_total_value_bytes: values.values().map(|value| value.len() as u64).sum(),
-        }))
-    }
 }
 
 /// The custom status of an instance, if clients see it.
 pub(crate) fn custom_status(instance: Option<&InstanceDocument>) -> CustomStatus {
     let visible = instance.filter(|instance| instance.is_visible());
     visible.map(|there| (there.custom_status.clone(), there.custom_status_version))
-}
-
-/// How many messages the execution was started with.
-fn carried_forward(history: &[Event]) -> u64 {
-    let first = history.iter().find(|event| event.event_id() == 1);
-    match first.map(|event| &event.kind) {
-        Some(EventKind::OrchestrationStarted { carry_forward_events: Some(events), .. }) => {
-            events.len() as u64
-        }
-        _ => 0,
-    }
 }

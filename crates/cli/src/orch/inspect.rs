@@ -11,7 +11,7 @@ use crate::command::FormatArguments;
 use crate::failure::Failure;
 use crate::table;
 
-/// Executions that are shown of an instance: each is read with its history.
+/// Executions that are shown of an instance: each takes three requests.
 const SHOWN_EXECUTIONS: usize = 10;
 
 /// How much of a text fits into a table beside the rest.

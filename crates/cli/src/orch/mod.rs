@@ -4,6 +4,7 @@ mod change;
 mod inspect;
 mod open;
 mod tree;
+mod undeliverable;
 
 use std::time::Duration;
 
@@ -14,6 +15,7 @@ use crate::arguments::duration;
 use crate::command::{Confirmation, FormatArguments, block_on};
 use crate::failure::Failure;
 use open::Opened;
+use undeliverable::RetryArguments;
 
 /// Where the provider stores, if its configuration says nothing else.
 const DEFAULT_CONTAINER: &str = "duroxide/duroxide";
@@ -30,7 +32,8 @@ Examples:
   sidereal orch cancel order-18 --reason 'the customer has left'
   sidereal orch delete order-17 --yes
   sidereal orch prune order-17 --keep-last 3
-  sidereal orch metrics")]
+  sidereal orch metrics
+  sidereal orch retry-undeliverable --dry-run")]
 pub(crate) struct OrchArguments {
     #[command(flatten)]
     account: AccountArguments,
@@ -104,6 +107,12 @@ enum Action {
     Prune(PruneArguments),
     /// Count instances, executions, events, queues and undelivered messages.
     Metrics,
+    /// Deliver messages between instances again that the service has refused as malformed or too large.
+    ///
+    /// Such a message becomes undeliverable at once. Remove the cause first: a message that is refused again becomes
+    /// undeliverable again. At most 10,000 messages are retried. Messages older than 7 days stay undeliverable: the
+    /// tombstone of an earlier delivery may have ended, so they might arrive a second time.
+    RetryUndeliverable(RetryArguments),
 }
 
 #[derive(Args, Debug)]
@@ -189,5 +198,6 @@ async fn act(opened: &Opened, action: &Action, format: &FormatArguments) -> Resu
         Action::Delete(wanted) => change::delete(opened, wanted).await,
         Action::Prune(wanted) => change::prune(opened, wanted).await,
         Action::Metrics => inspect::metrics(opened, format).await,
+        Action::RetryUndeliverable(wanted) => undeliverable::retry(opened, wanted, format).await,
     }
 }

@@ -1,12 +1,13 @@
 //! `sidereal orch` against a container that a runtime of duroxide works on, and one that none does.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use duroxide::providers::Provider;
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, Client, OrchestrationContext, OrchestrationRegistry};
+use serde_json::{Value, json};
 use sidereal::CosmosClient;
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use tokio::runtime::Builder;
@@ -38,11 +39,14 @@ impl Worked {
     }
 }
 
-async fn run(account: &Account) -> (Arc<Runtime>, Client, Arc<CosmosDBProvider>) {
+fn connect(account: &Account) -> CosmosClient {
     let emulator = &account.emulator;
     let key = sidereal::CosmosCredential::key(emulator.fact("key")).unwrap();
-    let client = CosmosClient::new(emulator.fact("http_endpoint"), key, None).unwrap();
-    let config = CosmosDBProviderConfig::with_client(client);
+    CosmosClient::new(emulator.fact("http_endpoint"), key, None).unwrap()
+}
+
+async fn run(account: &Account) -> (Arc<Runtime>, Client, Arc<CosmosDBProvider>) {
+    let config = CosmosDBProviderConfig::with_client(connect(account));
     let provider = Arc::new(CosmosDBProvider::new(config).await.unwrap());
     let activities = ActivityRegistry::builder()
         .register("Greet", async |_: ActivityContext, name: String| Ok(format!("hello {name}")))
@@ -131,6 +135,45 @@ fn instances_are_started_told_cancelled_and_deleted() {
     assert!(said.contains("second: 2 instances") && refused.contains("1 of 2"), "{refused}");
     account.says(&["orch", "delete", "--completed-before", "0s", "--yes"]);
     assert!(account.tells(&["orch", "list"]).is_empty());
+    worked.end();
+}
+
+/// A message to an instance, as its sender has left it.
+fn undeliverable(id: &str, created_at: u64) -> Value {
+    let payload = r#"{"ExternalRaised":{"instance":"waiting","name":"go","data":"late"}}"#;
+    json!({
+        "id": id, "instanceId": "parent", "type": "outbox_intent", "targetInstanceId": "waiting",
+        "targetDocumentType": "orch_queue", "payload": payload, "visibleAt": created_at,
+        "idempotencyKey": id, "status": "undeliverable", "createdAt": created_at, "attemptCount": 1,
+        "lastAttemptAt": created_at, "lastError": "413",
+    })
+}
+
+#[test]
+fn undeliverable_messages_are_listed_and_delivered_again() {
+    let worked = Worked::start();
+    let account = &worked.account;
+    assert!(account.says(&["orch", "retry-undeliverable"]).contains("No message"));
+    let now = SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64;
+    let store = async {
+        let container = connect(account).database("duroxide").container("duroxide");
+        for document in [undeliverable("intent:old", 1_000), undeliverable("intent:young", now)] {
+            container.create_item("parent", &document, None).await.unwrap();
+        }
+    };
+    worked.tokio.block_on(store);
+    let line = ["orch", "retry-undeliverable", "--dry-run"];
+    let listed = account.tells(&line);
+    assert_eq!(listed.len(), 2, "{listed:?}");
+    assert!(listed.iter().all(|it| it["to"] == "waiting" && it["error"] == "413"), "{listed:?}");
+    assert_eq!(listed.iter().filter(|it| it["tooOld"] == true).count(), 1, "{listed:?}");
+    let table = account.says(&[&line[..], &["-o", "table"]].concat());
+    assert!(table.starts_with("FROM") && table.contains("1970-01-01"), "{table}");
+    assert!(account.refuses(2, &["orch", "retry-undeliverable"]).contains("--yes"));
+    let said = account.says(&["orch", "retry-undeliverable", "--yes"]);
+    assert!(said.contains("1 messages are pending") && said.contains("7 days"), "{said}");
+    worked.tokio.block_on(wait(&worked.client, "waiting"));
+    assert_eq!(account.tells(&["orch", "show", "waiting"])[0]["output"], "late");
     worked.end();
 }
 

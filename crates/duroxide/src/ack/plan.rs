@@ -222,6 +222,7 @@ pub(crate) fn event_document(
     let id = ids::history(instance, execution, event.event_id());
     let text =
         serde_json::to_string(event).map_err(|error| format!("an event is no JSON: {error}"))?;
+    let event_bytes = Some(text.len() as u64);
     let (event_data, parts) = Payload::of(instance, &id, text);
     let document = HistoryDocument {
         id,
@@ -230,6 +231,7 @@ pub(crate) fn event_document(
         execution_id: execution,
         event_id: event.event_id(),
         event_data,
+        event_bytes,
         staged_turn: None,
     };
     Ok((document, parts))
@@ -356,6 +358,7 @@ fn intent(
         enqueued_at: enqueued.now,
         dispatch_slot: ids::dispatch_slot(source),
         staged_turn: None,
+        unknown: Default::default(),
         etag: None,
     };
     (intent, parts)

@@ -72,7 +72,9 @@ pub(crate) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
         // A message that came after the mark is for the instance that comes next.
         let is_later = document.kind == kinds::MESSAGE
             && document.enqueued_at.is_some_and(|at| at > instance.updated_at);
-        if is_later || document.kind == kinds::INSTANCE {
+        // The instance goes last, and the container's own documents are never part of it, whatever its id.
+        let is_kept = [kinds::INSTANCE, kinds::SCHEMA, kinds::LEASES, kinds::SESSION];
+        if is_later || is_kept.contains(&document.kind.as_str()) {
             continue;
         }
         let is_delivered = ids::is_delivered(&document.id);
@@ -162,6 +164,9 @@ mod tests {
         let marked = marked(&instance("Completed"), false, 10).unwrap();
         let documents = [
             found("i:instance", kinds::INSTANCE, 0),
+            found("schema", kinds::SCHEMA, 0),
+            found("roster", kinds::LEASES, 0),
+            found("s:session", kinds::SESSION, 0),
             found("h", kinds::HISTORY, 0),
             found("e", kinds::EXECUTION, 0),
             found("w", kinds::WORKER_ITEM, 5),

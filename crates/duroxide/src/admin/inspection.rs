@@ -1,13 +1,17 @@
 //! Lists and metrics.
 
+use std::collections::HashMap;
+
 use duroxide::providers::{ExecutionInfo, InstanceInfo, ProviderError, QueueDepths, SystemMetrics};
+use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::core::Core;
-use crate::documents::{ExecutionDocument, InstanceDocument, Payload};
+use crate::documents::{ExecutionDocument, InstanceDocument, Payload, kinds};
 use crate::failure::Failure;
 use crate::ids;
+use crate::statistics::HistorySize;
 use crate::store::Scope;
 
 /// Instances that are there for all to see.
@@ -16,6 +20,12 @@ pub(super) const VISIBLE: &str =
 
 /// The same, and those that are being deleted.
 pub(super) const PRESENT: &str = "c.type = 'instance' AND c.isProvisional = false";
+
+/// Visible, and not locked by a dispatcher or worker.
+const DUE: &str = " AND c.visibleAt <= @now AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now)";
+
+/// How many instances are read at the same time.
+const AT_ONCE: usize = 32;
 
 #[derive(Deserialize)]
 struct Counted {
@@ -142,7 +152,11 @@ impl Core {
             let sentence = format!("Execution {execution} not found for instance {instance}");
             return Err(ProviderError::permanent(OPERATION, sentence));
         };
-        let events = self.read_execution(OPERATION, instance, Some(execution)).await?;
+        let there = self.read_instance(instance).await.map_err(tell)?;
+        let size = match there.filter(|there| !there.is_deleting) {
+            Some(there) => self.history_size(&there, execution).await.map_err(tell)?,
+            None => HistorySize::default(),
+        };
         let output = self.output(OPERATION, instance, &id, document.output.as_ref()).await?;
         Ok(ExecutionInfo {
             execution_id: execution,
@@ -150,7 +164,7 @@ impl Core {
             output,
             started_at: document.started_at.unsigned_abs(),
             completed_at: document.completed_at.map(i64::unsigned_abs),
-            event_count: events.len(),
+            event_count: usize::try_from(size.events).unwrap_or(usize::MAX),
         })
     }
 
@@ -171,17 +185,15 @@ impl Core {
             running_instances: of("Running"),
             completed_instances: of("Completed"),
             failed_instances: of("Failed"),
-            total_events: self.count_committed("history").await.map_err(tell)?,
+            total_events: self.count_committed(kinds::HISTORY, "").await.map_err(tell)?,
         })
     }
 
-    /// How much waits for dispatchers.
+    /// How much is due: visible, with no lock that holds, and of no turn that is not committed.
     pub(crate) async fn queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         let tell = |failure: Failure| failure.tell("get_queue_depths", "container");
-        let orchestrator =
-            self.count("c.type = 'orch_queue' AND IS_NULL(c.lockToken)").await.map_err(tell)?;
-        let worker =
-            self.count("c.type = 'worker_queue' AND IS_NULL(c.lockToken)").await.map_err(tell)?;
+        let orchestrator = self.count_committed(kinds::MESSAGE, DUE).await.map_err(tell)?;
+        let worker = self.count_committed(kinds::WORKER_ITEM, DUE).await.map_err(tell)?;
         let size = |count: u64| usize::try_from(count).unwrap_or(usize::MAX);
         Ok(QueueDepths {
             orchestrator_queue: size(orchestrator),
@@ -192,26 +204,32 @@ impl Core {
 
     async fn count(&self, condition: &str) -> Result<u64, Failure> {
         let text = format!("SELECT VALUE COUNT(1) FROM c WHERE {condition}");
-        let counted: Vec<u64> = self.store.values(Scope::Everything, &text, &[]).await?;
+        let parameters = [("@now", json!(self.store.now()))];
+        let counted: Vec<u64> = self.store.values(Scope::Everything, &text, &parameters).await?;
         Ok(counted.first().copied().unwrap_or_default())
     }
 
     /// Counts documents, without those of turns that were not committed.
-    async fn count_committed(&self, kind: &str) -> Result<u64, Failure> {
-        let condition = format!("c.type = '{kind}' AND NOT IS_DEFINED(c.stagedTurn)");
-        let mut count = self.count(&condition).await?;
+    async fn count_committed(&self, kind: &str, condition: &str) -> Result<u64, Failure> {
+        let condition = format!("c.type = '{kind}'{condition}");
+        let whole = self.count(&format!("{condition} AND NOT IS_DEFINED(c.stagedTurn)")).await?;
         let text = format!(
             "SELECT c.instanceId, c.stagedTurn, COUNT(1) AS n FROM c \
-             WHERE c.type = '{kind}' AND IS_DEFINED(c.stagedTurn) GROUP BY c.instanceId, c.stagedTurn"
+             WHERE {condition} AND IS_DEFINED(c.stagedTurn) GROUP BY c.instanceId, c.stagedTurn"
         );
-        let staged: Vec<Staged> = self.store.values(Scope::Everything, &text, &[]).await?;
-        for group in staged {
-            let instance = self.read_instance(&group.instance_id).await?;
-            if instance.is_some_and(|it| it.has_committed(Some(group.staged_turn))) {
-                count += group.n;
-            }
+        let parameters = [("@now", json!(self.store.now()))];
+        let staged: Vec<Staged> = self.store.values(Scope::Everything, &text, &parameters).await?;
+        let mut by_instance: HashMap<&str, Vec<&Staged>> = HashMap::new();
+        for group in &staged {
+            by_instance.entry(&group.instance_id).or_default().push(group);
         }
-        Ok(count)
+        let count = async |(instance, groups): (&str, Vec<&Staged>)| {
+            let Some(there) = self.read_instance(instance).await? else { return Ok(0) };
+            let committed = groups.iter().filter(|it| there.has_committed(Some(it.staged_turn)));
+            Ok::<u64, Failure>(committed.map(|group| group.n).sum())
+        };
+        let counts = stream::iter(by_instance).map(count).buffer_unordered(AT_ONCE);
+        counts.try_fold(whole, async |sum, count| Ok(sum + count)).await
     }
 
     /// The children of instances, marked ones included.

@@ -7,6 +7,7 @@ use serde_json::json;
 use crate::core::Core;
 use crate::documents::delivery;
 use crate::failure::Failure;
+use crate::outbox::is_too_old;
 use crate::store::Scope;
 
 /// How many messages are named.
@@ -25,7 +26,8 @@ const COUNT: &str =
 pub struct OutboxMetrics {
     /// Messages that are still to be delivered.
     pub pending: u64,
-    /// Messages that never will be, and stay until someone sees to them.
+    /// Messages that the service refuses for their form or size, or that are too old. They stay until an operator retries
+    /// them ([`retry_undeliverable`](crate::CosmosDBProvider::retry_undeliverable)) or deletes their senders.
     pub undeliverable: u64,
     /// The first hundred of those.
     pub examples: Vec<UndeliverableMessage>,
@@ -52,6 +54,9 @@ pub struct UndeliverableMessage {
     pub last_attempt_at: Option<i64>,
     /// Why it was not delivered then.
     pub last_error: Option<String>,
+    /// Whether it is older than seven days, so that it cannot be retried: it might arrive a second time.
+    #[serde(skip)]
+    pub is_too_old: bool,
 }
 
 impl Core {
@@ -67,10 +72,15 @@ impl Core {
         let parameters =
             [("@status", json!(delivery::UNDELIVERABLE)), ("@limit", json!(MAX_NAMED))];
         let examples = self.store.documents(Scope::Everything, UNDELIVERABLE, &parameters);
+        let mut examples: Vec<UndeliverableMessage> = examples.await.map_err(tell)?;
+        let now = self.store.now();
+        for message in &mut examples {
+            message.is_too_old = is_too_old(message.created_at, now);
+        }
         Ok(OutboxMetrics {
             pending: count(delivery::PENDING).await.map_err(tell)?,
             undeliverable: count(delivery::UNDELIVERABLE).await.map_err(tell)?,
-            examples: examples.await.map_err(tell)?,
+            examples,
         })
     }
 }

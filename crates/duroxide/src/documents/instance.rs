@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::{Payload, kinds};
+use super::{Payload, Unknown, kinds};
 use crate::ids;
 use crate::locks::LockView;
 
@@ -75,6 +75,8 @@ pub(crate) struct InstanceDocument {
     #[serde(default)]
     pub(crate) enqueued_at: i64,
 
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -165,6 +167,7 @@ impl InstanceDocument {
             cleanup: Vec::new(),
             is_deleting: false,
             enqueued_at: 0,
+            unknown: Unknown::default(),
             etag: None,
         }
     }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::kinds;
+use super::{Unknown, kinds};
 use crate::ids;
 
 /// One key of an instance: its value after the last execution, and what the current execution has done to it.
@@ -24,6 +24,8 @@ pub(crate) struct KeyValueDocument {
     /// What a turn will make of it that is not committed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged: Option<StagedChange>,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -58,6 +60,7 @@ impl KeyValueDocument {
             stored: None,
             delta: None,
             staged: None,
+            unknown: Unknown::default(),
             etag: None,
         }
     }

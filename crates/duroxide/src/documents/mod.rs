@@ -9,6 +9,7 @@ mod payload;
 mod queue;
 mod records;
 mod text;
+mod unknown;
 
 pub(crate) use instance::{Cleanup, DELETION_LEASE_MS, InstanceDocument, PinnedVersion};
 pub(crate) use key_value::{KeyValueChange, KeyValueDocument, StagedChange};
@@ -18,6 +19,7 @@ pub(crate) use records::{
     ExecutionDocument, HistoryDocument, IntentDocument, SessionDocument, TombstoneDocument,
 };
 pub(crate) use text::compact;
+pub(crate) use unknown::Unknown;
 
 /// The value of `type`, by which documents are told apart.
 pub(crate) mod kinds {
@@ -42,5 +44,9 @@ pub(crate) mod delivery {
     pub(crate) const UNDELIVERABLE: &str = "undeliverable";
 }
 
-/// How long a tombstone lives: longer than a delivery may be repeated.
+/// The time to live of a delivered message's tombstone: longer than its delivery may be repeated.
 pub(crate) const TOMBSTONE_SECONDS: u32 = 8 * 24 * 3600;
+
+/// The time to live of any other tombstone. A create whose response was lost is repeated for a minute at most, so this leaves
+/// room for processes that are paused and for clocks that are wrong.
+pub(crate) const SHORT_TOMBSTONE_SECONDS: u32 = 3600;

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::{Payload, PinnedVersion, TOMBSTONE_SECONDS, kinds};
+use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, Unknown, kinds};
 use crate::ids;
 
 /// One event of an execution.
@@ -17,6 +17,9 @@ pub(crate) struct HistoryDocument {
     pub(crate) execution_id: u64,
     pub(crate) event_id: u64,
     pub(crate) event_data: Payload,
+    /// The bytes of the event's text, parts included, so that a query can sum them up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) event_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
 }
@@ -37,6 +40,8 @@ pub(crate) struct ExecutionDocument {
     pub(crate) completed_at: Option<i64>,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
 }
 
 impl ExecutionDocument {
@@ -53,6 +58,7 @@ impl ExecutionDocument {
             started_at: now,
             completed_at: None,
             etag: None,
+            unknown: Unknown::default(),
         }
     }
 }
@@ -86,6 +92,8 @@ pub(crate) struct IntentDocument {
     pub(crate) dispatch_slot: u8,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -103,6 +111,8 @@ pub(crate) struct SessionDocument {
     pub(crate) locked_until: i64,
     pub(crate) last_activity: i64,
     pub(crate) created_at: i64,
+    #[serde(flatten)]
+    pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
     pub(crate) etag: Option<Etag>,
 }
@@ -119,6 +129,7 @@ impl SessionDocument {
             locked_until: until,
             last_activity: now,
             created_at: now,
+            unknown: Unknown::default(),
             etag: None,
         }
     }
@@ -141,13 +152,14 @@ pub(crate) struct TombstoneDocument {
 }
 
 impl TombstoneDocument {
-    /// The tombstone of a document.
+    /// The tombstone of a document. Only deliveries from an outbox are repeated for days.
     pub(crate) fn of(instance: &str, id: &str) -> Self {
+        let is_delivered = ids::is_delivered(id);
         Self {
             id: id.to_owned(),
             instance_id: instance.to_owned(),
             kind: kinds::TOMBSTONE.to_owned(),
-            ttl: TOMBSTONE_SECONDS,
+            ttl: if is_delivered { TOMBSTONE_SECONDS } else { SHORT_TOMBSTONE_SECONDS },
         }
     }
 }

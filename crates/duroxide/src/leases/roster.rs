@@ -9,7 +9,7 @@ use super::{ALL_SLOTS, Slots};
 use crate::documents::kinds;
 
 /// The partition and the id of the document that the processes of a container meet in.
-pub(crate) const PARTITION: &str = "__leases__";
+pub(crate) const PARTITION: &str = crate::ids::LEASES_PARTITION;
 pub(crate) const ID: &str = "roster";
 
 /// Processes by their names.

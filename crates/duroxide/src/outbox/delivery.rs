@@ -41,9 +41,14 @@ impl IntentDocument {
     }
 
     /// Whether the tombstone of an earlier delivery may have ended.
-    fn is_too_old(&self, now: i64) -> bool {
-        now - self.created_at > MAX_AGE_MS
+    pub(crate) fn is_too_old(&self, now: i64) -> bool {
+        is_too_old(self.created_at, now)
     }
+}
+
+/// Whether a message that was sent at a time can no longer be delivered without the risk of delivering it twice.
+pub(crate) fn is_too_old(created_at: i64, now: i64) -> bool {
+    now - created_at > MAX_AGE_MS
 }
 
 impl Core {
@@ -176,7 +181,11 @@ impl Core {
             self.note(intent, delivery::UNDELIVERABLE, error.to_string()).await;
             return self.undelivered.done(id);
         }
-        tracing::debug!(id, target, %error, "a message is delivered later");
+        match failure.cause {
+            // A credential, a missing role or a full partition: an operator has to act.
+            Cause::Refused => tracing::warn!(id, target, %error, "a delivery is refused for now"),
+            _ => tracing::debug!(id, target, %error, "a message is delivered later"),
+        }
         self.undelivered.failed(intent, self.store.now());
     }
 

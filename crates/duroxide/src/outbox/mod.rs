@@ -8,6 +8,7 @@ mod delivery;
 mod pending;
 mod reconciler;
 
+pub(crate) use delivery::is_too_old;
 #[cfg(test)]
 pub(crate) use delivery::plan_delivery;
 pub(crate) use pending::{FoundIntent, Undelivered};

@@ -84,6 +84,15 @@ impl Undelivered {
         }
     }
 
+    /// Has a message delivered by the next tick, whenever it was to be tried again.
+    pub(crate) fn retry_now(&self, intent: &IntentDocument, now: i64) {
+        let mut state = self.state();
+        if state.retries.len() < MAX_REMEMBERED || state.retries.contains_key(&intent.id) {
+            let pause = Pause { length: FIRST_PAUSE_MS, until: now };
+            state.retries.insert(intent.id.clone(), Retry { intent: intent.clone(), pause });
+        }
+    }
+
     /// The intents whose time has come.
     pub(super) fn due(&self, now: i64) -> Vec<IntentDocument> {
         let state = self.state();

@@ -162,7 +162,11 @@ impl Core {
         self: &Arc<Self>,
         intent: &IntentDocument,
     ) -> Result<Option<IntentDocument>, Failure> {
-        if !intent.is_deliverable(self.store.now()) {
+        if intent.status != delivery::PENDING {
+            self.undelivered.done(&intent.id);
+            return Ok(None);
+        }
+        if intent.is_too_old(self.store.now()) {
             let sentence =
                 "the message is too old to be delivered without the risk of delivering it twice";
             tracing::error!(id = intent.id, target = intent.target_instance_id, "{sentence}");

@@ -7,7 +7,7 @@ use duroxide::providers::ProviderError;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter as Meters};
 
-use super::{Occurrence, Queue, Retried};
+use super::{Gauge, Occurrence, Queue, Retried};
 use crate::dispatch::Dispatch;
 use crate::meter::Meter;
 
@@ -122,6 +122,24 @@ fn name(queue: Queue) -> &'static str {
         Queue::Orchestrator => "orchestrator",
         Queue::Worker => "worker",
     }
+}
+
+pub(super) fn observe(
+    meters: &Meters,
+    gauge: Gauge,
+    value: impl Fn() -> Option<i64> + Send + Sync + 'static,
+) {
+    // Not kept: the callback is the meter's.
+    let _ = meters
+        .i64_observable_gauge(gauge.name)
+        .with_description(gauge.description)
+        .with_unit(gauge.unit)
+        .with_callback(move |observer| {
+            if let Some(value) = value() {
+                observer.observe(value, &[]);
+            }
+        })
+        .build();
 }
 
 pub(super) fn observe_queues(meters: &Meters, dispatch: &Arc<Dispatch>) {

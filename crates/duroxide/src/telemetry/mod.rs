@@ -54,6 +54,15 @@ pub(crate) enum Occurrence {
     MessageUndeliverable,
 }
 
+/// A value that is reported whenever metrics are collected.
+#[cfg(feature = "otel")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Gauge {
+    pub(crate) name: &'static str,
+    pub(crate) unit: &'static str,
+    pub(crate) description: &'static str,
+}
+
 /// What a provider measures: nothing, unless the application has given a provider of meters.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telemetry {
@@ -71,6 +80,15 @@ impl Telemetry {
     /// Counts what waits in this process for as long as its dispatch lives.
     pub(crate) fn observe_queues(meter: &opentelemetry::metrics::Meter, dispatch: &Arc<Dispatch>) {
         instruments::observe_queues(meter, dispatch);
+    }
+
+    /// Reports a value whenever metrics are collected, as long as there is one.
+    pub(crate) fn observe(
+        meter: &opentelemetry::metrics::Meter,
+        gauge: Gauge,
+        value: impl Fn() -> Option<i64> + Send + Sync + 'static,
+    ) {
+        instruments::observe(meter, gauge, value);
     }
 
     /// Measures a call, or work beside the calls, that has ended.

@@ -8,7 +8,7 @@ use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, Orchestr
 use sidereal_duroxide::CosmosDBProvider;
 
 use crate::process::{Process, ok, with_process};
-use crate::turns::{Done, LOCK, ack, begin, completed, fetch, raised, start};
+use crate::turns::{Done, LOCK, ack, activity, begin, completed, enqueue, fetch, raised, start};
 use crate::world::World;
 
 /// Texts that something between an application and the service may take for something else.
@@ -31,7 +31,7 @@ fn awkward() -> Vec<String> {
             ".",
             "null",
             "{\"a\":[1]}",
-            "session:__leases__:instance",
+            " session:__leases__:instance",
         ]
         .map(str::to_owned),
     );
@@ -99,6 +99,38 @@ async fn every_name_may_be_any_text() {
     for text in awkward() {
         live(&provider, &text).await;
     }
+}
+
+/// An instance of such a name shared a partition with the container's own documents, and its deletion removed them.
+#[tokio::test(start_paused = true)]
+async fn an_instance_named_like_a_partition_of_the_container_is_refused() {
+    let world = World::new();
+    let provider = world.settled().await;
+    begin(&provider, "i", Done::first("i")).await;
+    // A process that waits for work has a lease.
+    let poll = Duration::from_secs(1);
+    assert!(provider.fetch_orchestration_item(LOCK, poll, None).await.unwrap().is_none());
+    for name in ["__sidereal__", "__leases__", "session:1"] {
+        let event = Done::first(name).events;
+        let mut refused = vec![
+            provider.enqueue_for_orchestrator(start(name), None).await,
+            provider.enqueue_for_orchestrator(raised(name, "1"), None).await,
+            provider.enqueue_for_worker(activity(name, 2, None)).await,
+            provider.append_with_execution(name, 1, event).await,
+            provider.delete_instances_atomic(&[name.to_owned()], true).await.map(drop),
+        ];
+        enqueue(&provider, raised("i", "1")).await;
+        let (_, token, _) = fetch(&provider).await.unwrap();
+        let messages = vec![start(name)];
+        refused.push(ack(&provider, &token, Done { messages, ..Done::default() }).await);
+        for error in refused.into_iter().map(Result::unwrap_err) {
+            assert!(!error.is_retryable() && error.message.contains("reserved"), "{error}");
+        }
+        ack(&provider, &token, Done::default()).await.unwrap();
+    }
+    assert!(provider.delete_instance("__sidereal__", true).await.is_err());
+    assert_eq!((world.count("schema").await, world.count("leases").await), (1, 1));
+    assert_eq!((world.count("orch_queue").await, world.count("worker_queue").await), (0, 0));
 }
 
 /// The service takes partition keys of up to 2 KB.

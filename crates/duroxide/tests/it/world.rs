@@ -41,6 +41,15 @@ impl World {
         Self { network: InterruptingFactory::before(network), ..world }
     }
 
+    /// One whose requests of any kind are answered by a script first.
+    pub(crate) fn scripted_for_all(
+        script: impl Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync + 'static,
+    ) -> Self {
+        let world = Self::new();
+        let network = ScriptedFactory::before_all(world.account.factory(), script);
+        Self { network: InterruptingFactory::before(network), ..world }
+    }
+
     pub(crate) fn client(&self) -> CosmosClient {
         self.client_with(CosmosClientOptions::default())
     }

@@ -1,4 +1,4 @@
-//! A server that answers requests about items as a script says, and everything else as an account does.
+//! A server that answers requests as a script says, and everything else as an account does.
 
 use std::fmt;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use sidereal_driver::transport::{
 /// What a script answers; none leaves the request to the account.
 type Script = dyn Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync;
 
-/// Asks a script first about requests to `…/docs`, and then the account.
+/// Asks a script first, and then the account.
 #[derive(Clone)]
 pub struct ScriptedFactory {
     account: Arc<dyn HttpClientFactory>,
@@ -21,8 +21,19 @@ pub struct ScriptedFactory {
 }
 
 impl ScriptedFactory {
-    /// Puts a script before an account.
+    /// Puts a script for requests to `…/docs` before an account.
     pub fn before(
+        account: Arc<dyn HttpClientFactory>,
+        script: impl Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync + 'static,
+    ) -> Arc<dyn HttpClientFactory> {
+        Self::before_all(account, move |request| {
+            let is_about_items = request.uri().path().ends_with("/docs");
+            is_about_items.then(|| script(request)).flatten()
+        })
+    }
+
+    /// Puts a script for all requests before an account.
+    pub fn before_all(
         account: Arc<dyn HttpClientFactory>,
         script: impl Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync + 'static,
     ) -> Arc<dyn HttpClientFactory> {
@@ -55,9 +66,7 @@ impl HttpClient for ScriptedClient {
         request: HttpRequest,
         diagnostics: &'a mut RequestDiagnostics,
     ) -> HttpFuture<'a, HttpResponse> {
-        let is_about_items = request.uri().path().ends_with("/docs");
-        let answer = is_about_items.then(|| (self.factory.script)(&request)).flatten();
-        match answer {
+        match (self.factory.script)(&request) {
             Some(answer) => {
                 diagnostics.sent();
                 Box::pin(async move { Ok(answer) })

@@ -1,0 +1,72 @@
+//! The database and the container: created if they are missing, checked if they exist.
+
+mod creation;
+mod schema;
+mod throughput;
+
+use sidereal::prelude::*;
+
+use crate::ProviderSetupError;
+use crate::clock::ProviderClock;
+use crate::config::CosmosDBProviderConfig;
+use crate::definition::{check, properties};
+use crate::region::{RegionDecision, RegionQuestion, RequestTerms, check_consistency, decide};
+use crate::store::Store;
+use creation::{Step, explain, open};
+use schema::{await_schema, read_schema, store_schema};
+use throughput::warn_if_low;
+
+/// What a provider works with.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    pub(crate) store: Store,
+    /// The region that everything is pinned to, if the account has several that take writes.
+    pub(crate) region: Option<RegionName>,
+}
+
+/// The container, ready to be used.
+pub(crate) async fn prepare(
+    client: &CosmosClient,
+    config: &CosmosDBProviderConfig,
+) -> Result<Prepared, ProviderSetupError> {
+    let account = client.read_account().await;
+    let account = account.map_err(|error| explain(Step::ReadAccount, error, config))?;
+    let account = account.into_properties()?;
+    check_consistency(&account).map_err(ProviderSetupError::mismatch)?;
+    let wanted = properties(&config.container);
+    let opened = open(client, config, &wanted).await?;
+    let nearest = opened.region().cloned();
+    check(&opened.into_properties()?).map_err(ProviderSetupError::mismatch)?;
+    let container = client.database(&config.database).container(&config.container);
+    // In an account with several write regions, the one that all providers agree on without asking.
+    let agreed = match account.write_region() {
+        Some(region) if account.is_multi_write() => RequestTerms::only_in(region, &account),
+        _ => RequestTerms::anywhere(&account),
+    };
+    let schema = read_schema(&container, &agreed).await?;
+    let decision = decide(RegionQuestion {
+        account: &account,
+        is_first: schema.is_none(),
+        stored: schema.as_ref().and_then(|schema| schema.region.as_ref()),
+        nearest: nearest.as_ref(),
+        moved_to: config.moved_to.as_ref(),
+    });
+    let region = match decision.map_err(ProviderSetupError::mismatch)? {
+        RegionDecision::NotNeeded => None,
+        RegionDecision::Stored(region) | RegionDecision::Store(region) => Some(region),
+    };
+    let stored = store_schema(&container, &agreed, schema, region).await?;
+    let region = stored.region.filter(|_| account.is_multi_write());
+    let terms = match &region {
+        Some(region) => RequestTerms::only_in(region, &account),
+        None => RequestTerms::anywhere(&account),
+    };
+    if region.is_some() {
+        await_schema(&container, &terms).await?;
+    }
+    if !config.account.is_embedded() {
+        warn_if_low(client, config).await;
+    }
+    let clock = ProviderClock::new(config.clock.clone());
+    Ok(Prepared { store: Store::new(container, clock, terms), region })
+}

@@ -1,0 +1,45 @@
+//! Calls for operators that duroxide's traits do not have.
+
+use duroxide::providers::ProviderError;
+
+use crate::{CosmosDBProvider, InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages};
+
+impl CosmosDBProvider {
+    /// Counts the messages between instances that are on their way, and names those that cannot be delivered.
+    ///
+    /// # Errors
+    ///
+    /// The container cannot be read.
+    pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
+        self.core.outbox_metrics().await
+    }
+
+    /// Makes undeliverable messages pending again, so that they are delivered with the next pending ones.
+    ///
+    /// Call it once the cause is removed: a message that the service refuses again becomes undeliverable again. A call
+    /// changes at most 10,000 messages. Messages older than seven days stay undeliverable: see [`RetriedMessages::too_old`].
+    ///
+    /// # Errors
+    ///
+    /// The container cannot be read, or a message cannot be changed. Others may have been; the call can be repeated.
+    pub async fn retry_undeliverable(&self) -> Result<RetriedMessages, ProviderError> {
+        self.traced("retry_undeliverable", self.core.retry_undeliverable()).await
+    }
+
+    /// Finds instances by what they are, the youngest first, with one query.
+    ///
+    /// # Errors
+    ///
+    /// The container cannot be read.
+    pub async fn find_instances(
+        &self,
+        search: &InstanceSearch,
+    ) -> Result<Vec<InstanceSummary>, ProviderError> {
+        self.traced("find_instances", self.core.find_instances(search)).await
+    }
+
+    /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
+    pub async fn slots(&self) -> Vec<u8> {
+        self.core.leases.process_slots().await
+    }
+}
