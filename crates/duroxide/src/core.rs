@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use sidereal::Response;
-use sidereal::prelude::*;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -19,7 +17,6 @@ use crate::last_read::LastReads;
 use crate::leases::LeaseProvider;
 use crate::locks::{LockView, Processes};
 use crate::outbox::Undelivered;
-use crate::region::RequestTerms;
 use crate::sessions::OwnSessions;
 use crate::store::Store;
 
@@ -112,32 +109,5 @@ impl Core {
                 () = task => {}
             }
         });
-    }
-
-    /// Keeps requests in their region when others are added to the account. If the region leaves the account, the
-    /// provider ends: elsewhere the same locks could be granted again.
-    pub(crate) async fn watch_regions(
-        self: Arc<Self>,
-        client: CosmosClient,
-        region: RegionName,
-        interval: Duration,
-    ) {
-        loop {
-            tokio::time::sleep(interval).await;
-            let account = match client.read_account().await.and_then(Response::into_properties) {
-                Ok(account) => account,
-                Err(error) => {
-                    tracing::debug!(%error, "the regions of the account are read later");
-                    continue;
-                }
-            };
-            if !account.writable_locations.iter().any(|it| it.name == region) {
-                tracing::error!(%region, "the region of the container has left the account: the provider ends");
-                self.store.set_terms(RequestTerms::nothing());
-                self.shutdown.cancel();
-                return;
-            }
-            self.store.set_terms(RequestTerms::only_in(&region, &account));
-        }
     }
 }

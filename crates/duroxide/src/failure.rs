@@ -82,6 +82,11 @@ impl Failure {
         Self { cause: cause(&error), position: None, error }
     }
 
+    /// Whether the driver has not sent the request.
+    pub(crate) fn was_not_sent(&self) -> bool {
+        self.error.diagnostics().is_some_and(|it| it.attempts().is_empty())
+    }
+
     /// What the runtime is told.
     pub(crate) fn tell(&self, operation: &str, instance: &str) -> ProviderError {
         let message = format!("{}: {}", crate::excerpt(instance), self.error());

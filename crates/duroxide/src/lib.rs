@@ -42,6 +42,7 @@ mod prefetch;
 mod provider;
 mod reads;
 mod region;
+mod region_watch;
 mod sessions;
 mod statistics;
 mod store;

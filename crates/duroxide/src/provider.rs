@@ -106,11 +106,8 @@ impl CosmosDBProvider {
             age: config.reconciler_age_threshold,
         };
         core.spawn(Arc::clone(&core).reconcile(settings));
-        if let Some(region) = region {
-            let watch =
-                Arc::clone(&core).watch_regions(client, region, config.reconciler_scan_interval);
-            core.spawn(watch);
-        }
+        let watch = Arc::clone(&core);
+        core.spawn(watch.watch_account(client, region, config.reconciler_scan_interval));
         Ok(Self { core, _account: config.account })
     }
 

@@ -37,6 +37,8 @@ impl RequestTerms {
         // An application may read with less elsewhere; locks and histories are read as the account promises.
         terms.request.consistency_level = Some(account.default_consistency());
         terms.request.read_consistency_strategy = Some(ReadConsistencyStrategy::Default);
+        // An operator may enable more write regions. By then every request must be pinned to one of them.
+        terms.availability.single_write_region_only = Some(true);
         terms
     }
 
@@ -52,6 +54,7 @@ impl RequestTerms {
         let mut terms = Self::anywhere(account);
         terms.request.excluded_regions = Some(others);
         terms.availability.hedging_enabled = Some(false);
+        terms.availability.single_write_region_only = Some(false);
         terms
     }
 
@@ -172,6 +175,43 @@ pub(crate) fn decide(question: RegionQuestion<'_>) -> Result<RegionDecision, Str
     }
 }
 
+/// What a provider does about the account as it is now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum AccountChange {
+    /// It goes on, in its region or in the only one.
+    GoOn,
+    /// The account takes writes in several regions, and the container is not pinned: to this one, which took them before.
+    Pin(RegionName),
+    /// It cannot go on; a sentence says why.
+    End(String),
+}
+
+/// Decides what an account that is read again means for a provider that is pinned to a region, or whose last single write
+/// region is known.
+pub(crate) fn follow(
+    account: &AccountProperties,
+    pinned: Option<&RegionName>,
+    last_writer: Option<&RegionName>,
+) -> AccountChange {
+    if let Err(sentence) = check_consistency(account) {
+        return AccountChange::End(sentence);
+    }
+    let takes_writes =
+        |region: &&RegionName| account.writable_locations.iter().any(|it| it.name == **region);
+    match pinned {
+        Some(region) if takes_writes(&region) => AccountChange::GoOn,
+        // Elsewhere the same locks could be granted again.
+        Some(region) => AccountChange::End(format!(
+            "the region {region} of the container has left the account's write regions"
+        )),
+        None if !account.is_multi_write() => AccountChange::GoOn,
+        None => match last_writer.filter(takes_writes).or_else(|| account.write_region()) {
+            Some(region) => AccountChange::Pin(region.clone()),
+            None => AccountChange::End("the account has no write region".to_owned()),
+        },
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -251,6 +291,22 @@ mod tests {
         assert_eq!(terms.request.excluded_regions, Some(others));
         assert_eq!(terms.availability.hedging_enabled, Some(false));
         assert_eq!(terms.request.consistency_level, Some(ConsistencyLevel::Strong));
+    }
+
+    #[test]
+    fn an_account_that_takes_more_write_regions_is_pinned_to_the_former() {
+        let (one, two) = (
+            account(false, &["East US"], "Session"),
+            account(true, &["West US", "East US"], "Session"),
+        );
+        let (west, east): (RegionName, RegionName) = ("West US".into(), "East US".into());
+        assert_eq!(follow(&one, None, Some(&east)), AccountChange::GoOn);
+        assert_eq!(follow(&two, None, Some(&east)), AccountChange::Pin(east.clone()));
+        assert_eq!(follow(&two, None, None), AccountChange::Pin(west.clone()));
+        assert_eq!(follow(&two, Some(&east), None), AccountChange::GoOn);
+        assert!(matches!(follow(&one, Some(&west), None), AccountChange::End(_)));
+        let weak = account(false, &["East US"], "Eventual");
+        assert!(matches!(follow(&weak, None, None), AccountChange::End(_)));
     }
 
     #[test]

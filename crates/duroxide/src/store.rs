@@ -15,6 +15,7 @@ use sidereal::driver::diagnostics::DiagnosticsContext;
 use sidereal::prelude::*;
 use sidereal::query::PageStream;
 use sidereal::{BatchItemOptions, BatchOperationResult};
+use tokio::sync::Notify;
 
 use crate::clock::ProviderClock;
 use crate::failure::{Cause, Failure};
@@ -38,6 +39,8 @@ pub(crate) struct Store {
     /// Whether requests other than writes are brief too.
     is_brief: bool,
     outages: Arc<Outages>,
+    /// A request failed that the driver has not sent.
+    not_sent: Arc<Notify>,
     /// How many batches were written, or may have been.
     written: Arc<AtomicU64>,
     /// What the application sees of the provider.
@@ -61,8 +64,17 @@ impl Store {
     ) -> Self {
         let terms = Arc::new(ArcSwap::from_pointee(terms));
         let (written, telemetry) = (Arc::default(), Telemetry::default());
-        let (outages, is_brief) = (Arc::default(), false);
-        Self { container, clock, terms, is_brief, outages, written, telemetry }
+        let (outages, not_sent, is_brief) = (Arc::default(), Arc::default(), false);
+        Self { container, clock, terms, is_brief, outages, not_sent, written, telemetry }
+    }
+
+    pub(crate) fn container(&self) -> &ContainerClient {
+        &self.container
+    }
+
+    /// Waits until a request fails that the driver has not sent: perhaps the account is not what the provider expects.
+    pub(crate) async fn request_was_not_sent(&self) {
+        self.not_sent.notified().await;
     }
 
     /// The same for requests that a lock waits for.
@@ -120,6 +132,9 @@ impl Store {
 
     /// Records whether the account has answered with an error, or not at all.
     fn failed(&self, sent: i64, failure: &Failure) {
+        if failure.cause == Cause::Transient && failure.was_not_sent() {
+            self.not_sent.notify_one();
+        }
         match failure.cause {
             Cause::Transient | Cause::Ambiguous => self.outage(sent),
             Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed | Cause::Refused => {

@@ -95,6 +95,9 @@ pub enum ControlError {
         /// The ranges that there are, separated by commas.
         known: String,
     },
+    /// The account is kept on disk, and what was asked for is for accounts in memory.
+    #[error("the account is kept on disk: start one in memory, without a data directory")]
+    Stored,
     /// The partition ranges cannot be split or merged so.
     #[error("{reason}")]
     LayoutRefused {
@@ -227,6 +230,27 @@ impl Account {
         };
         self.commit();
         Ok(lost)
+    }
+
+    /// Lets every region accept writes from now on, as an operator enables it on a live account. Clients that read the account
+    /// before send their writes where they did.
+    ///
+    /// # Errors
+    ///
+    /// The account is kept on disk, where its regions are chosen for good.
+    pub fn enable_multiple_write_regions(&self) -> Result<(), ControlError> {
+        if self.state().is_stored() {
+            return Err(ControlError::Stored);
+        }
+        for database in self.state().catalog.databases() {
+            for container in database.containers() {
+                for partition in container.partitions().iter() {
+                    partition.write().enable_multi_write();
+                }
+            }
+        }
+        self.state().change_topology(|topology| topology.multi_write = true);
+        Ok(())
     }
 
     /// Removes a region from the account: its endpoint answers 403/1008 from now on.

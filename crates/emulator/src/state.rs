@@ -91,6 +91,11 @@ impl AccountState {
         });
     }
 
+    /// Whether the account is kept on disk.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.commits.is_some()
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         self.options.clock.now()
     }

@@ -9,6 +9,11 @@ use crate::CosmosOptions;
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account, operation))]
 pub struct AvailabilityOptions {
+    /// Whether operations fail while the account has several write regions, and nothing is sent: for applications whose
+    /// conditional writes must be judged by one region.
+    #[option(env = "AZURE_COSMOS_SINGLE_WRITE_REGION_ONLY", default = false)]
+    pub single_write_region_only: Option<bool>,
+
     /// The longest that an operation may take, with all its attempts, waits and hedges.
     #[option(env = "AZURE_COSMOS_END_TO_END_TIMEOUT_MS")]
     pub end_to_end_timeout: Option<Duration>,

@@ -129,6 +129,13 @@ async fn run(
             }
         }
         let routed = run.route(&mut state, &mut terms, diagnostics);
+        // By the same snapshot of the account as the route: no request slips through in between.
+        if terms.is_multi_write
+            && availability.single_write_region_only()
+            && !run.is_about_account()
+        {
+            return Ended::Failed(several_write_regions(), None);
+        }
         if !routed.pause.is_zero() {
             tokio::time::sleep(routed.pause).await;
             state.now = Clock::now();
@@ -168,6 +175,12 @@ async fn run(
         }
         last = Some(raced.result.outcome);
     }
+}
+
+fn several_write_regions() -> Error {
+    let sentence = "the account has several write regions, and the operation asks for one: pin it to a region by excluding the \
+         others, or unset single_write_region_only";
+    Error::new(ErrorKind::Unavailable, sentence)
 }
 
 fn late() -> Error {

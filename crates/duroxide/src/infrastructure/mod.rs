@@ -5,6 +5,7 @@ mod schema;
 mod throughput;
 
 use sidereal::prelude::*;
+use sidereal_protocol::AccountProperties;
 
 use crate::ProviderSetupError;
 use crate::clock::ProviderClock;
@@ -15,6 +16,22 @@ use crate::store::Store;
 use creation::{Step, explain, open};
 use schema::{await_schema, read_schema, store_schema};
 use throughput::warn_if_low;
+
+/// Agrees with the other providers on the region of the container, once the account takes writes in several. The first one
+/// stores its proposal; each proposes the region that took the writes before.
+pub(crate) async fn agree_on_region(
+    container: &ContainerClient,
+    account: &AccountProperties,
+    proposal: RegionName,
+) -> Result<RegionName, ProviderSetupError> {
+    let terms = RequestTerms::only_in(&proposal, account);
+    let there = read_schema(container, &terms).await?;
+    if let Some(stored) = there.as_ref().and_then(|there| there.region.clone()) {
+        return Ok(stored);
+    }
+    let stored = store_schema(container, &terms, there, Some(proposal.clone())).await?;
+    Ok(stored.region.unwrap_or(proposal))
+}
 
 /// What a provider works with.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use duroxide::providers::Provider;
+use duroxide::providers::{Provider, ProviderAdmin};
 use duroxide::runtime::Runtime;
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{
@@ -14,9 +14,10 @@ use sidereal::models::ConsistencyLevel;
 use sidereal::options::{CosmosClientOptions, RegionOptions};
 use sidereal::prelude::*;
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
-use sidereal_emulator::{AccountOptions, Emulator};
+use sidereal_emulator::{AccountOptions, Emulator, Operation};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 
+use crate::loops::{self, Loops};
 use crate::turns::{Done, ack, enqueue, fetch, start};
 use crate::world::World;
 
@@ -157,4 +158,55 @@ async fn two_runtimes_in_two_regions_of_a_multi_write_account_share_the_work() {
     east.shutdown(Some(1_000)).await;
     near_west.shutdown().await;
     near_east.shutdown().await;
+}
+
+/// Two regions, of which the first takes writes, until the other does too.
+fn single_write() -> AccountOptions {
+    AccountOptions {
+        regions: vec!["West US".into(), "East US".into()],
+        replication_delay: Duration::from_millis(300),
+        ..AccountOptions::default()
+    }
+}
+
+/// Each region granted the same locks: orchestrations were stuck, and activities ran twice.
+#[tokio::test(start_paused = true)]
+async fn enabling_multiple_write_regions_while_orchestrations_run_pins_them_to_one() {
+    const INSTANCES: usize = 30;
+    let world = world(single_write());
+    let near = ["West US", "East US"];
+    let mut processes = Vec::new();
+    for region in near {
+        let provider = Arc::new(world.provider_in(region).await);
+        processes.push((Arc::clone(&provider), Loops::start(&provider, 2)));
+    }
+    let client = world.provider_in("East US").await;
+    for number in 0..INSTANCES {
+        if number == INSTANCES / 2 {
+            world.account.account().enable_multiple_write_regions().unwrap();
+        }
+        enqueue(&client, loops::start(&format!("i-{number}"), 3, None)).await;
+        // The driver reads the account every five minutes.
+        tokio::time::sleep(Duration::from_secs(30)).await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let completed = client.list_instances_by_status("Completed").await.unwrap();
+    assert_eq!(completed.len(), INSTANCES);
+    for instance in completed {
+        let events = client.read(&instance).await.unwrap();
+        let ids: Vec<u64> = events.iter().map(duroxide::Event::event_id).collect();
+        assert_eq!(ids, (1..=8).collect::<Vec<_>>(), "{instance}: nothing is there twice");
+    }
+    let written: Vec<String> = world
+        .account
+        .account()
+        .counters()
+        .into_iter()
+        .filter(|row| row.operation == Operation::Batch && row.requests > 0)
+        .map(|row| row.region.to_string())
+        .collect();
+    assert!(!written.contains(&"East US".to_owned()), "{written:?}");
+    for (_, loops) in processes {
+        loops.kill().await;
+    }
 }

@@ -218,6 +218,14 @@ impl PartitionState {
         &mut self.replicas[region]
     }
 
+    /// Lets every region accept writes from now on. First all regions apply the whole log: what is in it has no ranks, by which
+    /// conflicts are resolved.
+    pub(crate) fn enable_multi_write(&mut self) {
+        (0..self.replicas.len()).for_each(|region| self.apply_all(region));
+        self.write_override = None;
+        self.multi_write = true;
+    }
+
     /// Writes an entry in one region: the changes happen together or, if there are none, nothing does.
     pub(crate) fn commit(&mut self, region: usize, changes: Vec<Change>, at: Timestamp) {
         if changes.is_empty() {
