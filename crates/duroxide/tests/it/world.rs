@@ -82,13 +82,17 @@ impl World {
 
     /// A process that reads in a region.
     pub(crate) async fn provider_in(&self, region: &str) -> CosmosDBProvider {
+        CosmosDBProvider::new(self.config_in(region)).await.unwrap()
+    }
+
+    /// What such a process is made with.
+    pub(crate) fn config_in(&self, region: &str) -> CosmosDBProviderConfig {
         let regions = RegionOptions {
             preferred_regions: Some(vec![region.to_owned().into()]),
             ..RegionOptions::default()
         };
         let client = self.client_with(CosmosClientOptions { regions, ..Default::default() });
-        let config = CosmosDBProviderConfig::with_client(client);
-        CosmosDBProvider::new(config.with_clock(self.clock())).await.unwrap()
+        CosmosDBProviderConfig::with_client(client).with_clock(self.clock())
     }
 
     /// The account's time; each process draws ids of its own.
