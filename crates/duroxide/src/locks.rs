@@ -5,6 +5,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use serde_json::{Value, json};
@@ -43,12 +45,31 @@ impl LockView {
 pub(crate) struct Processes {
     name: ArcSwapOption<String>,
     gone: ArcSwap<BTreeSet<String>>,
+    has_others: AtomicBool,
+    has_warned: AtomicBool,
 }
 
+/// Clocks of machines differ, and a lock of a few seconds is then over for others before it is for its holder.
+const RECOMMENDED_LOCK: Duration = Duration::from_secs(30);
+
 impl Processes {
-    pub(crate) fn set(&self, name: Option<String>, gone: Vec<String>) {
+    pub(crate) fn set(&self, name: Option<String>, gone: Vec<String>, has_others: bool) {
+        // Relaxed here and below: the flags only decide on a warning.
+        self.has_others.store(has_others, Ordering::Relaxed);
         self.name.store(name.map(Arc::new));
         self.gone.store(Arc::new(gone.into_iter().collect()));
+    }
+
+    /// Warns once of a lock that is short for several machines.
+    pub(crate) fn warn_of_short_lock(&self, lock_timeout: Duration) {
+        let is_short = lock_timeout < RECOMMENDED_LOCK && self.has_others.load(Ordering::Relaxed);
+        if is_short && !self.has_warned.swap(true, Ordering::Relaxed) {
+            tracing::warn!(
+                milliseconds = lock_timeout.as_millis(),
+                "orchestrations are locked for a short time, and several processes run: if they are on several machines, set \
+                 RuntimeOptions::orchestrator_lock_timeout to 30 s or more"
+            );
+        }
     }
 
     /// The name that locks of this process are known by; none before it has a lease.

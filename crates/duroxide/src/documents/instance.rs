@@ -104,7 +104,11 @@ pub(crate) enum Cleanup {
     /// Replace it by a tombstone, so that it cannot be created again.
     Bury { id: String },
     /// Replace activities by tombstones. Their ids follow from these numbers: there may be many thousands.
-    Cancel { execution: u64, activities: Vec<u64> },
+    Cancel {
+        execution: u64,
+        #[serde(with = "super::ranges")]
+        activities: Vec<u64>,
+    },
 }
 
 impl Cleanup {

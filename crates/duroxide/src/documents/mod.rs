@@ -7,6 +7,7 @@ mod instance;
 mod key_value;
 mod payload;
 mod queue;
+mod ranges;
 mod records;
 mod text;
 mod unknown;

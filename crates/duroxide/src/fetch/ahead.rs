@@ -43,7 +43,11 @@ impl Core {
                     let is_over =
                         tokio::time::timeout_at(end, waiting.parked.wait()).await.is_err();
                     if let Some(turn) = waiting.parked.leave() {
-                        return Ok(Some(*turn));
+                        // The dispatcher may have been paused since it was handed over.
+                        if !is_late(turn.locked_until, asked.lock_timeout, self.store.now()) {
+                            return Ok(Some(*turn));
+                        }
+                        self.spawn_release(turn.token);
                     }
                     if is_over {
                         return Ok(None);

@@ -74,6 +74,7 @@ impl Core {
         if filter.is_some_and(|filter| filter.supported_duroxide_versions.is_empty()) {
             return Ok(None);
         }
+        self.processes.warn_of_short_lock(lock_timeout);
         let fetched = if poll_timeout.is_zero() || self.is_short_poll {
             let asked = Asked { lock_timeout, filter, terms: None };
             self.look_for_turn_in_slots(asked).await?

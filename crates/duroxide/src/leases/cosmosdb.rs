@@ -107,6 +107,11 @@ impl LeaseProvider for CosmosDBLeaseProvider {
         Some(self.process.state().member.clone())
     }
 
+    async fn has_others(&self) -> bool {
+        let (state, now) = (self.process.state(), self.process.store.now());
+        state.is_member && state.view.has_others(&state.member, now)
+    }
+
     async fn gone_processes(&self) -> Vec<String> {
         self.process.state().witness.gone()
     }

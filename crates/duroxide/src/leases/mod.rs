@@ -45,6 +45,11 @@ pub trait LeaseProvider: Send + Sync + std::fmt::Debug {
         None
     }
 
+    /// Whether other processes have leases.
+    async fn has_others(&self) -> bool {
+        false
+    }
+
     /// Processes whose leases have ended: others take their locks over. A process is named only if this one could have seen
     /// it extend its lease, for a whole lease.
     async fn gone_processes(&self) -> Vec<String> {

@@ -118,6 +118,11 @@ impl RosterView {
         shares.given_up.iter().fold(share, |all, (slots, _)| all.union(*slots))
     }
 
+    /// Whether others have leases.
+    pub(crate) fn has_others(&self, me: &str, now: i64) -> bool {
+        self.members.iter().any(|(name, member)| name != me && member.until > now)
+    }
+
     /// Members whose leases ended long ago: they can be left out.
     pub(crate) fn gone(&self, now: i64, lease: i64) -> impl Iterator<Item = &str> {
         let is_gone =

@@ -14,6 +14,7 @@ use crate::documents::WorkerDocument;
 use crate::failure::{Cause, Failure};
 use crate::last_fetch::WorkerTerms;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
+use crate::prefetch::is_late;
 use crate::sessions::SessionClaim;
 use crate::store::Scope;
 
@@ -94,7 +95,11 @@ impl Core {
                     let is_over =
                         tokio::time::timeout_at(end, waiting.parked.wait()).await.is_err();
                     if let Some(claimed) = waiting.parked.leave() {
-                        return Ok(Some(*claimed));
+                        // The worker may have been paused since it was handed over.
+                        if !is_late(claimed.locked_until, lock_timeout, self.store.now()) {
+                            return Ok(Some(*claimed));
+                        }
+                        self.give_back(claimed);
                     }
                     if is_over {
                         return Ok(None);
