@@ -13,6 +13,8 @@ use duroxide::{ActivityContext, Event, EventKind, OrchestrationContext, Orchestr
 use semver::Version;
 use serde_json::Value;
 use sidereal::prelude::*;
+use sidereal_duroxide::CosmosDBProvider;
+use sidereal_testing::in_process::{Interruption, NetworkFaults};
 
 use crate::process::{Process, ok, with_process};
 use crate::turns::{
@@ -203,6 +205,51 @@ async fn a_turn_schedules_more_activities_than_batches_hold_and_another_cancels_
     ack(&provider, &token, Done::default()).await.unwrap();
     assert_eq!(fetch_activity(&provider).await, None);
     assert_eq!(world.count("worker_queue").await, 0);
+}
+
+/// Its holder lost the lock every five seconds, since nothing extended it, and the turn counted as poison after ten attempts.
+#[tokio::test(start_paused = true)]
+async fn the_sweep_of_an_interrupted_turn_keeps_its_lock() {
+    const ACTIVITIES: u64 = 1_500;
+    const ROUND_TRIP: Duration = Duration::from_millis(500);
+    let world = World::new();
+    let run = async |provider: &CosmosDBProvider| {
+        enqueue(provider, start("i")).await;
+        let (_, token, _) = fetch(provider).await.unwrap();
+        let _ = ack(provider, &token, fan_out(ACTIVITIES)).await;
+    };
+    world.interrupt(30, Interruption::StopBefore, run).await;
+    let staged = world.count("worker_queue").await;
+    assert!(staged > 500, "{staged} were written before the process stopped");
+    let (holder, other) = (world.settled().await, world.settled().await);
+    let faults = NetworkFaults { latency: ROUND_TRIP, ..NetworkFaults::NONE };
+    world.account.network().set_faults(faults);
+    let (_, token, attempts) = fetch(&holder).await.unwrap();
+    assert_eq!(attempts, 2);
+    let began = tokio::time::Instant::now();
+    let acking = async { ack(&holder, &token, fan_out(ACTIVITIES)).await.unwrap() };
+    let renewing = async {
+        loop {
+            tokio::time::sleep(Duration::from_secs(3)).await;
+            let waited = tokio::time::Instant::now();
+            holder.renew_orchestration_item_lock(&token, LOCK).await.unwrap();
+            assert!(waited.elapsed() < ROUND_TRIP, "a renewal does not wait for the commit");
+        }
+    };
+    let stealing = async {
+        loop {
+            assert!(fetch(&other).await.is_none(), "{:?}", began.elapsed());
+        }
+    };
+    tokio::select! {
+        () = acking => {}
+        () = renewing => {}
+        () = stealing => {}
+    }
+    assert!(began.elapsed() > 4 * LOCK, "{:?}", began.elapsed());
+    world.account.network().set_faults(NetworkFaults::NONE);
+    assert_eq!(world.count("worker_queue").await as u64, ACTIVITIES);
+    assert_eq!(other.read("i").await.unwrap().len() as u64, 1 + ACTIVITIES);
 }
 
 /// What a commit had no room to remove was left to the next turn. An orchestration that has ended has none: activities that

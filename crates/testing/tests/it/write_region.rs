@@ -10,7 +10,7 @@ use sidereal_driver::{CosmosOperation, Error, ErrorKind, OperationOptions};
 use sidereal_emulator::{
     AccountOptions, FaultCondition, FaultEffect, FaultRule, Operation, WriteRegionChange,
 };
-use sidereal_protocol::RegionName;
+use sidereal_protocol::{RegionName, ResourceType};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
@@ -233,4 +233,30 @@ async fn a_slow_write_holds_no_other_back() {
         assert!(started.elapsed() < SECOND / 20);
     }
     assert_eq!(regions(&first.await.unwrap()), [WEST]);
+}
+
+/// By the snapshot of the account that the operation is routed by: an application that relies on one region judging its
+/// conditions must not learn of a second one from its own writes.
+#[tokio::test(start_paused = true)]
+async fn an_operation_for_one_write_region_is_not_sent_to_several() {
+    let availability = AvailabilityOptions {
+        single_write_region_only: Some(true),
+        ..AvailabilityOptions::default()
+    };
+    let options = OperationOptions { availability, ..OperationOptions::default() };
+    let one = Stack::preferring(EAST).await;
+    one.driver.execute_operation(&upsert("1"), &options).await.unwrap();
+    one.driver.execute_operation(&read("1"), &options).await.unwrap();
+    let several = Stack::new(true, CosmosClientOptions::default()).await;
+    several.account.account().reset_counters();
+    for operation in [upsert("1"), read("1")] {
+        let refused = several.driver.execute_operation(&operation, &options).await.unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::Unavailable);
+        assert!(refused.diagnostics().unwrap().attempts().is_empty(), "{refused}");
+        assert!(!refused.may_have_been_applied());
+    }
+    let items = several.account.account().counters().into_iter();
+    let items: Vec<_> = items.filter(|row| row.resource == Some(ResourceType::Document)).collect();
+    assert!(items.is_empty(), "{items:?}");
+    several.driver.execute_operation(&upsert("1"), &OperationOptions::default()).await.unwrap();
 }
