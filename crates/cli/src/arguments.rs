@@ -1,10 +1,6 @@
 //! The command line: clap makes its help from the doc comments here.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
 use clap::{Parser, Subcommand};
-use sidereal_protocol::Secret;
 
 use crate::chaos::ChaosArguments;
 use crate::config::ConfigArguments;
@@ -84,15 +80,6 @@ pub(crate) enum Command {
     Completions(CompletionArguments),
     /// Print the man page of a command, or write all of them.
     Man(ManualArguments),
-}
-
-/// Takes any text: nothing about a secret may end up in a message.
-pub(crate) fn secret(text: &str) -> Result<Secret, Infallible> {
-    Ok(Secret::from(text))
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "expected a time such as 20ms or 2s".to_owned())
 }
 
 #[cfg(test)]

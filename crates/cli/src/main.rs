@@ -26,6 +26,7 @@ mod stress;
 mod system_properties;
 mod table;
 mod throughput;
+mod values;
 
 use std::process::ExitCode;
 

@@ -9,7 +9,7 @@ use clap::Args;
 use sidereal_emulator::{AdvertisedHost, Certainty, Grease, Latitude, UnknownLatitude};
 use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
 
-use crate::arguments::{duration, secret};
+use crate::values::{duration, secret};
 
 /// The port that SDKs expect an emulator on.
 const DEFAULT_PORT: u16 = 8081;
