@@ -15,6 +15,7 @@ mod demo;
 mod emulator;
 mod examples;
 mod failure;
+mod input;
 mod item;
 mod manual;
 mod orch;

@@ -144,6 +144,10 @@ pub(crate) struct EmulatorArguments {
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) certificate_dir: Option<PathBuf>,
 
+    /// End when standard input is closed, as it is when the program that has started the emulator is gone.
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
+
     /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
     #[arg(long)]
     pub(crate) json: bool,
