@@ -1,10 +1,6 @@
 //! The command line: clap makes its help from the doc comments here.
 
-use std::convert::Infallible;
-use std::time::Duration;
-
 use clap::{Parser, Subcommand};
-use sidereal_protocol::Secret;
 
 use crate::chaos::ChaosArguments;
 use crate::config::ConfigArguments;
@@ -15,6 +11,7 @@ use crate::emulator::EmulatorArguments;
 use crate::item::ItemArguments;
 use crate::manual::{CompletionArguments, ManualArguments};
 use crate::orch::OrchArguments;
+use crate::soak::{SoakArguments, SoakWorkerArguments};
 use crate::sql::SqlArguments;
 use crate::stress::StressArguments;
 
@@ -78,21 +75,21 @@ pub(crate) enum Command {
     ///
     /// Against an account within the process, unless --endpoint or --emulator names another.
     Stress(StressArguments),
+    /// Kill workers and the account at random while orchestrations run, and check that nothing is lost or doubled.
+    ///
+    /// Starts an emulator on a directory and several worker processes, each with the provider and duroxide's runtime. They
+    /// are killed (SIGKILL) at random moments and started again. Afterwards every orchestration has to end with the output
+    /// that follows from its input, each step is in its history once, and nothing is left in the queues.
+    Soak(SoakArguments),
+    /// A worker process of `sidereal soak`.
+    #[command(hide = true)]
+    SoakWorker(SoakWorkerArguments),
     /// Show every setting: its value, where that comes from, its variable and its meaning.
     Config(ConfigArguments),
     /// Print a shell's completions of commands and flags.
     Completions(CompletionArguments),
     /// Print the man page of a command, or write all of them.
     Man(ManualArguments),
-}
-
-/// Takes any text: nothing about a secret may end up in a message.
-pub(crate) fn secret(text: &str) -> Result<Secret, Infallible> {
-    Ok(Secret::from(text))
-}
-
-pub(crate) fn duration(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "expected a time such as 20ms or 2s".to_owned())
 }
 
 #[cfg(test)]

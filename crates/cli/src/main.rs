@@ -15,17 +15,20 @@ mod demo;
 mod emulator;
 mod examples;
 mod failure;
+mod input;
 mod item;
 mod manual;
 mod orch;
 mod output;
 mod progress;
+mod soak;
 mod sql;
 mod state;
 mod stress;
 mod system_properties;
 mod table;
 mod throughput;
+mod values;
 
 use std::process::ExitCode;
 
@@ -54,6 +57,8 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Container(arguments) => container::run(&arguments),
         Command::Orch(arguments) => orch::run(&arguments),
         Command::Stress(arguments) => stress::run(&arguments),
+        Command::Soak(arguments) => soak::run(&arguments),
+        Command::SoakWorker(arguments) => soak::work(&arguments),
         Command::Config(arguments) => config::run(&arguments),
         Command::Completions(arguments) => manual::completions(&arguments),
         Command::Man(arguments) => manual::manual(&arguments),

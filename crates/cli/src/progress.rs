@@ -47,13 +47,18 @@ impl Progress {
 
     /// So many items are done, and so many failed.
     pub(crate) fn count(&self, done: usize, failed: usize) {
+        self.show(|| self.message(done, failed));
+    }
+
+    /// Shows how far it is in words of the command's own.
+    pub(crate) fn show(&self, message: impl FnOnce() -> String) {
         match &self.view {
-            View::Bar(bar) => bar.set_message(self.message(done, failed)),
+            View::Bar(bar) => bar.set_message(message()),
             View::Lines(last) => {
                 let mut last = last.lock().unwrap_or_else(PoisonError::into_inner);
                 if last.elapsed() >= LINE_INTERVAL {
                     *last = Instant::now();
-                    output::note(&self.message(done, failed));
+                    output::note(&message());
                 }
             }
         }

@@ -14,9 +14,9 @@ use sidereal_emulator::AccountOptions;
 use sidereal_protocol::Secret;
 
 use super::selection::{self, KeySource, Selection, Wanted};
-use crate::arguments::duration;
 use crate::failure::{ExitStatus, Failure};
 use crate::state;
+use crate::values::duration;
 
 /// No key file is longer; a larger one is something else.
 const MAX_KEY_FILE_BYTES: u64 = 4096;

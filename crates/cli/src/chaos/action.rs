@@ -11,7 +11,7 @@ use sidereal_protocol::RegionName;
 use super::client::Call;
 use super::fault::FaultArguments;
 use super::tables;
-use crate::arguments::duration;
+use crate::values::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Action {

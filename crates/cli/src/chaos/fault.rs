@@ -11,7 +11,7 @@ use sidereal_emulator::{
 use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 
 use super::action::millis;
-use crate::arguments::duration;
+use crate::values::duration;
 
 #[derive(Args, Debug)]
 #[command(group(ArgGroup::new("effect").required(true)))]

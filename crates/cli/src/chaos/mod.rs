@@ -21,9 +21,9 @@ pub(crate) use action::Action;
 use client::Endpoint;
 
 use crate::account::read_key;
-use crate::arguments::secret;
 use crate::failure::{ExitStatus, Failure};
 use crate::output;
+use crate::values::secret;
 
 /// Where `sidereal emulator` listens by default.
 const DEFAULT_ENDPOINT: &str = "http://127.0.0.1:8081";

@@ -80,7 +80,7 @@ impl FromStr for Regions {
 }
 
 fn duration(text: &str) -> Result<Duration, String> {
-    let parsed = crate::arguments::duration(text)?;
+    let parsed = crate::values::duration(text)?;
     if DURATIONS.contains(&parsed) {
         return Ok(parsed);
     }

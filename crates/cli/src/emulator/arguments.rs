@@ -9,7 +9,7 @@ use clap::Args;
 use sidereal_emulator::{AdvertisedHost, Certainty, Grease, Latitude, UnknownLatitude};
 use sidereal_protocol::{ConsistencyLevel, RegionName, Secret};
 
-use crate::arguments::{duration, secret};
+use crate::values::{duration, secret};
 
 /// The port that SDKs expect an emulator on.
 const DEFAULT_PORT: u16 = 8081;
@@ -143,6 +143,10 @@ pub(crate) struct EmulatorArguments {
     /// Directory that keeps the TLS certificate [default: sidereal in the user's state directory].
     #[arg(long, value_name = "DIRECTORY")]
     pub(crate) certificate_dir: Option<PathBuf>,
+
+    /// End when standard input is closed, as it is when the program that has started the emulator is gone.
+    #[arg(long)]
+    pub(crate) end_with_stdin: bool,
 
     /// Print one line of JSON instead: endpoint, key, connection_string, certificate, regions.
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! `sidereal emulator`: start it, say where it is, wait for a signal, stop it.
+//! `sidereal emulator`: start it, say where it is, wait for a signal or the end of its parent, stop it.
 
 mod announce;
 mod arguments;
@@ -16,8 +16,7 @@ pub(crate) use arguments::EmulatorArguments;
 use crate::account::read_key;
 use crate::command::block_on;
 use crate::failure::{ExitStatus, Failure};
-use crate::output;
-use crate::state;
+use crate::{input, output, state};
 
 /// Why the emulator did not run.
 #[derive(Debug, Error)]
@@ -62,6 +61,7 @@ async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
         // Unbiased: the line has no end of its own.
         tokio::select! {
             () = signals.recv() => {}
+            () = input::closed(), if arguments.end_with_stdin => {}
             () = status::show(emulator.account()), if !arguments.json => {}
         }
         Ok(())

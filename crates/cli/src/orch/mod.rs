@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 
 use crate::account::{AccountArguments, ContainerName};
-use crate::arguments::duration;
 use crate::command::{Confirmation, FormatArguments, block_on};
 use crate::failure::Failure;
+use crate::values::duration;
 use open::Opened;
 use undeliverable::RetryArguments;
 

@@ -9,10 +9,10 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 
 use crate::account::AccountArguments;
-use crate::arguments::duration;
 use crate::command::{FormatArguments, block_on};
 use crate::failure::{ExitStatus, Failure};
 use crate::output;
+use crate::values::duration;
 use account::StressAccount;
 use result::Measured;
 use runs::Run;

@@ -15,6 +15,7 @@ mod orch;
 #[allow(dead_code, reason = "benchmarks do more with a process")]
 mod process;
 mod resources;
+mod soak;
 mod sql;
 mod stress;
 mod wire;

@@ -28,8 +28,10 @@ const FEW_CANDIDATES: usize = 64;
 const NARROWING: usize = 4;
 /// Indexes that one query has built; a filter of more paths is scanned until others have been asked for.
 const MAX_BUILDS: usize = 8;
-/// So many candidates are sorted rather than found in the order of an index.
+/// So many candidates are always sorted rather than found in the order of an index.
 const SORTED_AT_ONCE: usize = 200;
+/// Rows of a page, where the client names no number: every page sorts its candidates again.
+const PAGE_ROWS: usize = 100;
 
 /// How the items of a slice are reached.
 #[derive(Debug)]
@@ -117,7 +119,8 @@ fn sorted(
     order: &SortOrder,
     listed: Option<Vec<u64>>,
 ) -> Access {
-    if let Some(ordinals) = listed.filter(|ordinals| ordinals.len() <= SORTED_AT_ONCE) {
+    let items = request.view(&slice.partition).len();
+    if let Some(ordinals) = listed.filter(|ordinals| sorts(ordinals.len(), items)) {
         return Access::Sorted(Some(ordinals));
     }
     index_building::ensure(request, &slice.partition, order.index());
@@ -126,6 +129,15 @@ fn sorted(
         true => Access::Ordered,
         false => Access::Sorted(None),
     }
+}
+
+/// Whether candidates are sorted rather than met on a walk through an index of all items.
+///
+/// To the last page the walk reads every item once, wherever in the order the candidates are. Sorting reads the candidates
+/// once for each page.
+fn sorts(candidates: usize, items: usize) -> bool {
+    let pages = candidates.div_ceil(PAGE_ROWS);
+    candidates <= SORTED_AT_ONCE || candidates.saturating_mul(pages) <= items
 }
 
 /// The ordinals of the items that may satisfy a condition, each once and in order; none if the indexes cannot
@@ -192,3 +204,17 @@ fn lookups_of(condition: &IndexCondition) -> usize {
 
 /// Where an order resumes: an entry of an index.
 pub(super) type OrderBound = Bound<(IndexKey, u64)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn candidates_are_sorted_where_a_walk_through_all_items_reads_more() {
+        assert!(sorts(200, 201), "few are always sorted");
+        assert!(sorts(300, 900) && !sorts(300, 899));
+        assert!(sorts(1_500, 36_000), "a queue in a container of many other items");
+        assert!(!sorts(9_000, 36_000));
+        assert!(!sorts(usize::MAX, 36_000), "no overflow");
+    }
+}

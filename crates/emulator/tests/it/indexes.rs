@@ -266,6 +266,22 @@ fn a_query_by_id_costs_a_lookup_and_not_a_scan() {
     assert_eq!(charge(&indexed), charge(&indexed));
 }
 
+/// A queue beside many other items: once more than 200 waited, a query for the oldest walked through all items.
+#[test]
+fn a_sorted_query_for_some_hundred_of_many_items_does_not_read_the_others() {
+    let fixture = fixture(&everything());
+    for n in 0..1_500 {
+        let kind = if n < 1_200 { "other" } else { "message" };
+        upsert(&fixture, &json!({ "id": n.to_string(), "pk": "p", "a": kind, "c": n }));
+    }
+    let charge = |text: &str, size| query(&fixture, text, &[(RANGE, "0"), (SIZE, size)]).charge();
+    let messages = "SELECT VALUE c.c FROM c WHERE c.a = 'message' ORDER BY c.c";
+    let (oldest, all) = (charge(messages, "1"), charge("SELECT VALUE c.c FROM c", "2000"));
+    assert!(oldest < all / 2.0, "{oldest} RU for the oldest of 300, {all} RU for all 1500");
+    let expected: Vec<Value> = (1_200..1_500).map(|n| json!(n)).collect();
+    assert_eq!(all_rows(&fixture, messages, "70"), expected);
+}
+
 #[test]
 fn index_metrics_tell_what_was_used_and_what_would_help() {
     let scanned = fixture(&orders_alone());

@@ -1,0 +1,84 @@
+//! The checks of a run: pure functions from what was expected and what was found to violations.
+
+mod activities;
+mod history;
+mod leftovers;
+
+pub(super) use activities::{Runs, activities, runs};
+pub(super) use history::instance;
+pub(super) use leftovers::leftovers;
+
+/// What a run promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Check {
+    /// Every orchestration that was started is there, and no other.
+    Population,
+    /// Every orchestration ends.
+    Ended,
+    /// Outputs are those that follow from the inputs.
+    Output,
+    /// The events of a history are numbered from 1, each number once.
+    Numbering,
+    /// Executions schedule what their programs say, once and in order.
+    Steps,
+    /// What is scheduled is completed once.
+    Completions,
+    /// Every activity of a history was run, and no other.
+    Activities,
+    /// Activities run again only if a kill met them.
+    Reruns,
+    /// Nothing is left for dispatchers, workers and deliveries.
+    Leftovers,
+    /// Processes end only when they are killed.
+    Processes,
+}
+
+impl Check {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Population => "population",
+            Self::Ended => "ended",
+            Self::Output => "output",
+            Self::Numbering => "numbering",
+            Self::Steps => "steps",
+            Self::Completions => "completions",
+            Self::Activities => "activities",
+            Self::Reruns => "reruns",
+            Self::Leftovers => "leftovers",
+            Self::Processes => "processes",
+        }
+    }
+}
+
+/// A promise that was not kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Violation {
+    pub(super) check: Check,
+    /// None where it is not one instance's.
+    pub(super) instance: Option<String>,
+    pub(super) sentence: String,
+}
+
+impl Violation {
+    pub(super) fn of(check: Check, instance: &str, sentence: impl Into<String>) -> Self {
+        Self { check, instance: Some(instance.to_owned()), sentence: sentence.into() }
+    }
+}
+
+/// Instances that are there although no orchestration has started them.
+pub(super) fn strangers<'a>(instances: impl Iterator<Item = &'a String>) -> Vec<Violation> {
+    let sentence = "it is there, and no orchestration has started it";
+    instances.map(|instance| Violation::of(Check::Population, instance, sentence)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instance_that_no_orchestration_has_started_is_found() {
+        assert_eq!(strangers([].iter()), []);
+        let found = strangers(["r9".to_owned()].iter());
+        assert_eq!((found[0].check, found[0].instance.as_deref()), (Check::Population, Some("r9")));
+    }
+}
