@@ -1,4 +1,4 @@
-//! What a provider is made with.
+//! The configuration of a provider: account, names, throughput, intervals.
 
 use std::fmt;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::dispatch::Dispatch;
 use crate::telemetry::Telemetry;
 use crate::{LeaseProvider, ProviderSetupError};
 
-/// How often intents of others are looked for, if nothing is said.
+/// The default of `reconciler_scan_interval`.
 const SCAN_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The endpoint of the local account, and the key of every Cosmos DB emulator, which is public.
@@ -22,7 +22,7 @@ const EMULATOR_ENDPOINT: &str = "http://localhost:8081/";
 const EMULATOR_KEY: &str =
     "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw==";
 
-/// What a provider is made with.
+/// The configuration of a [`CosmosDBProvider`](crate::CosmosDBProvider).
 ///
 /// ```no_run
 /// use sidereal_duroxide::CosmosDBProviderConfig;
@@ -34,9 +34,9 @@ const EMULATOR_KEY: &str =
 #[must_use]
 pub struct CosmosDBProviderConfig {
     pub(crate) account: Account,
-    /// The database; it is created if there is none.
+    /// The database; it is created if it is missing.
     pub database: String,
-    /// The container; it is created if there is none.
+    /// The container; it is created if it is missing.
     pub container: String,
     /// The throughput that the container is created with, manual or autoscale. An existing container keeps its own.
     ///
@@ -47,27 +47,27 @@ pub struct CosmosDBProviderConfig {
     pub orch_concurrency: u32,
     /// How many worker dispatchers the runtime has.
     pub worker_concurrency: u32,
-    /// How often messages that this process could not deliver are tried again.
+    /// How often this process looks for undelivered messages of its own whose back-off has ended.
     pub reconciler_interval: Duration,
-    /// How old a message of another process must be before it is delivered in its place.
+    /// The age from which this process delivers pending messages of other processes.
     pub reconciler_age_threshold: Duration,
-    /// How often messages of other processes are looked for.
+    /// How often the container is searched for pending messages of other processes.
     pub reconciler_scan_interval: Duration,
-    /// Whether a fetch looks once, whatever time it is given: each dispatcher asks the container by itself.
+    /// Whether a fetch queries the container once and ignores its poll timeout. Each dispatcher then queries by itself.
     pub short_poll: bool,
-    /// How long the container is not asked for work after a look that found some.
+    /// The pause between queries for work after one that found some.
     pub feed_interval_min: Duration,
-    /// How long it is not asked at most, if it has one partition: with more, looks are rarer. Work of other processes
-    /// waits for so long, that of this one for nothing.
+    /// The longest pause between queries for work, for a container of one partition; with more, pauses are longer. Work of
+    /// other processes waits for so long; that of this process is found at once.
     pub feed_interval_max: Duration,
-    /// How many bytes of histories are kept, so that they need not be read again.
+    /// The limit of the history cache, in bytes.
     pub history_cache_bytes: usize,
     /// How the slots of the instances are divided among processes and dispatchers.
     pub leases: Leases,
     /// How long a process that is gone keeps its slots and its locks. Each process extends its lease at a third of it.
     pub lease_duration: Duration,
-    /// Whether work that this process enqueues is told to its own dispatchers. Without it everything is found by
-    /// asking the container: slower, and as correct; for tests of that.
+    /// Whether this process tells its own dispatchers of work that it enqueues. Without hints all work is found by queries:
+    /// slower, and as correct. For tests.
     pub hints: bool,
     /// The region that the container is moved to; see
     /// [`with_region_moved_risking_duplicates`](Self::with_region_moved_risking_duplicates).
@@ -85,11 +85,11 @@ pub enum Leases {
     CosmosDB,
     /// Among the dispatchers of this process, which is the only one.
     InMemory,
-    /// As the application says.
+    /// By lease providers of the application.
     Custom {
         /// For orchestrations, and for the process as a whole.
         orchestrations: Arc<dyn LeaseProvider>,
-        /// For workers that ask by themselves, with short polls.
+        /// For workers that query by themselves, with short polls.
         workers: Arc<dyn LeaseProvider>,
     },
 }
@@ -97,11 +97,11 @@ pub enum Leases {
 /// The account that a provider stores in.
 #[derive(Clone, Debug)]
 pub(crate) enum Account {
-    /// One to connect to.
+    /// An account to connect to.
     At(String, CosmosCredential),
-    /// One that the application is connected to.
+    /// An account that the application is connected to.
     Connected(CosmosClient),
-    /// One within the process, started by the first provider that needs it.
+    /// An account within the process, started by the first provider that needs it.
     #[cfg(feature = "emulator")]
     Embedded(EmbeddedAccount),
 }
@@ -112,12 +112,12 @@ pub(crate) type EmbeddedAccount =
     std::sync::Arc<tokio::sync::OnceCell<sidereal_emulator::Emulator>>;
 
 impl CosmosDBProviderConfig {
-    /// The account at an endpoint, with any credential that the client takes.
+    /// Configures the account at an endpoint, with any credential that the client takes.
     pub fn new(endpoint: impl Into<String>, credential: impl Into<CosmosCredential>) -> Self {
         Self::of(Account::At(endpoint.into(), credential.into()))
     }
 
-    /// An account that the application is connected to already.
+    /// Configures the account of a client of the application.
     pub fn with_client(client: CosmosClient) -> Self {
         Self::of(Account::Connected(client))
     }
@@ -147,7 +147,7 @@ impl CosmosDBProviderConfig {
         }
     }
 
-    /// The account that a connection string names, as the portal shows it.
+    /// Configures the account that a connection string names, as the portal shows it.
     ///
     /// ```
     /// use sidereal_duroxide::CosmosDBProviderConfig;
@@ -165,7 +165,7 @@ impl CosmosDBProviderConfig {
         Ok(Self::new(parsed.endpoint().to_string(), parsed.key().clone()))
     }
 
-    /// The account that the environment names: `COSMOSDB_CONNECTION_STRING`, or `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY`.
+    /// Configures the account that the environment names: `COSMOSDB_CONNECTION_STRING`, or `COSMOSDB_ENDPOINT` and `COSMOSDB_KEY`.
     ///
     /// The connection string wins over the other two. `COSMOSDB_DATABASE` and `COSMOSDB_CONTAINER` name the database and the
     /// container. `COSMOS_…` are aliases.
@@ -177,7 +177,7 @@ impl CosmosDBProviderConfig {
         Self::from_lookup(|name| std::env::var(name).ok())
     }
 
-    /// The same with an environment of the caller's.
+    /// Configures the account that an environment of the caller's names.
     ///
     /// # Errors
     ///
@@ -212,13 +212,13 @@ impl CosmosDBProviderConfig {
         Ok(config)
     }
 
-    /// The local account, as `sidereal emulator` starts it.
+    /// Configures the local account, as `sidereal emulator` starts it.
     pub fn emulator() -> Self {
         let key = CosmosCredential::key(EMULATOR_KEY).expect("the emulator's key is base64");
         Self::new(EMULATOR_ENDPOINT, key)
     }
 
-    /// An account within the process, which keeps everything in memory: for tests and demonstrations.
+    /// Configures an account within the process, which keeps everything in memory: for tests and demonstrations.
     ///
     /// It starts with the first provider and ends with the last one and the last copy of the configuration. Copies
     /// share it, so that two providers of one are two processes on one account.
@@ -238,19 +238,19 @@ impl CosmosDBProviderConfig {
         Self::of(Account::Embedded(EmbeddedAccount::default()))
     }
 
-    /// The same with another database.
+    /// Sets the database.
     pub fn with_database(mut self, database: impl Into<String>) -> Self {
         self.database = database.into();
         self
     }
 
-    /// The same with another container.
+    /// Sets the container.
     pub fn with_container(mut self, container: impl Into<String>) -> Self {
         self.container = container.into();
         self
     }
 
-    /// The same with a throughput for the container, if the provider creates it.
+    /// Sets the throughput of the container, if the provider creates it.
     ///
     /// ```no_run
     /// use sidereal::prelude::*;
@@ -265,7 +265,7 @@ impl CosmosDBProviderConfig {
         self
     }
 
-    /// The definition of the container: its partition key, time to live and indexing policy.
+    /// Returns the definition of the container: its partition key, time to live and indexing policy.
     ///
     /// For creating it beforehand where the provider's credential cannot, as with roles of the data plane (Entra ID).
     #[must_use]
@@ -285,7 +285,7 @@ impl CosmosDBProviderConfig {
         self
     }
 
-    /// The same with metrics through a provider of the application's; see
+    /// Sends metrics through a meter provider of the application; see
     /// [docs/telemetry.md](https://sidereal.example/repository/docs/telemetry.md). Those of the requests below are the
     /// client's.
     #[cfg(feature = "otel")]
@@ -314,7 +314,7 @@ impl CosmosDBProviderConfig {
         Telemetry::default()
     }
 
-    /// The same with time and ids from elsewhere, such as a simulation's.
+    /// Takes time and ids from a clock, such as a simulation's.
     pub fn with_clock(mut self, clock: Clock) -> Self {
         self.clock = clock;
         self
@@ -322,7 +322,7 @@ impl CosmosDBProviderConfig {
 }
 
 impl Account {
-    /// Whether it is within the process.
+    /// Whether the account is within the process.
     pub(crate) fn is_embedded(&self) -> bool {
         match self {
             Self::At(..) | Self::Connected(_) => false,

@@ -1,8 +1,8 @@
-//! Why a provider could not be made.
+//! The error of opening a provider.
 
 use std::fmt;
 
-/// Why a provider could not be made.
+/// A provider could not be opened: `Display` says what is wrong and what to do.
 #[derive(Debug)]
 pub struct ProviderSetupError {
     message: String,
@@ -20,7 +20,7 @@ impl ProviderSetupError {
         Self { message, source: Some(error) }
     }
 
-    /// The container is not what it has to be.
+    /// The account or the container cannot be used as it is.
     pub(crate) fn mismatch(message: String) -> Self {
         Self { message, source: None }
     }

@@ -1,4 +1,4 @@
-//! What a request came to, if not to what it asked for: by what the provider can do about it.
+//! Failed requests, classified by what the provider can do next.
 
 use std::fmt;
 
@@ -10,30 +10,29 @@ use sidereal_protocol::CosmosStatus;
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) cause: Cause,
-    /// The change that a batch failed by.
+    /// The index of the operation that a batch failed by.
     pub(crate) position: Option<usize>,
     error: sidereal::Error,
 }
 
-/// Why it failed.
+/// Why a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// There is a document of the id already.
+    /// A document of the id exists.
     Conflict,
-    /// There is no such document.
+    /// The document does not exist.
     NotFound,
     /// The document has changed since.
     PreconditionFailed,
-    /// It did not happen, and may the next time.
+    /// It was not applied; a retry may succeed.
     Transient,
-    /// It may have happened, or not.
+    /// It may have been applied.
     Ambiguous,
-    /// It cannot happen.
+    /// The service refused it: a malformed or too large request, or a missing right.
     Refused,
 }
 
-/// What the runtime is told of a status that the provider could not do anything about: the table of the
-/// specification.
+/// Whether the runtime may repeat a call that failed with a status: the table of the specification.
 const RETRYABLE: [(u16, bool); 8] = [
     (409, true),
     (429, true),
@@ -45,17 +44,17 @@ const RETRYABLE: [(u16, bool); 8] = [
     (413, false),
 ];
 
-/// Whether the runtime may repeat a call that met a status.
+/// Whether the runtime may repeat a call that failed with a status.
 pub(crate) fn is_retryable(status: Option<CosmosStatus>) -> bool {
     let code = status.map(CosmosStatus::code);
     let row = code.and_then(|code| RETRYABLE.iter().find(|(it, _)| *it == code));
-    // What is not in the table is the service's or the network's trouble, unless the request was refused.
+    // Other statuses are failures of the service or the network, unless the request was refused.
     row.map_or_else(|| code.is_none_or(|code| code >= 500 || code == 449), |(_, is)| *is)
 }
 
 impl Failure {
-    /// What a failed write means. A condition that did not hold means nothing once the request was sent more than
-    /// once: an earlier attempt may have made it so.
+    /// Classifies a failed write. A failed condition is ambiguous if the request was sent more than once: an earlier attempt
+    /// may have changed the document.
     pub(crate) fn of_write(error: sidereal::Error) -> Self {
         let sent = error.diagnostics().map_or(0, |it| {
             it.attempts().iter().filter(|attempt| !attempt.request_sent.is_safe_to_resend()).count()
@@ -77,7 +76,7 @@ impl Failure {
         self.cause == Cause::Refused && matches!(code, Some(400 | 413))
     }
 
-    /// What a failed read means.
+    /// Classifies a failed read.
     pub(crate) fn of_read(error: sidereal::Error) -> Self {
         Self { cause: cause(&error), position: None, error }
     }
@@ -87,7 +86,7 @@ impl Failure {
         self.error.diagnostics().is_some_and(|it| it.attempts().is_empty())
     }
 
-    /// What the runtime is told.
+    /// The error for the runtime.
     pub(crate) fn tell(&self, operation: &str, instance: &str) -> ProviderError {
         let message = format!("{}: {}", crate::excerpt(instance), self.error());
         let by_table = || is_retryable(self.error.status()) && self.cause != Cause::Refused;
@@ -98,7 +97,7 @@ impl Failure {
         }
     }
 
-    /// What went wrong, for people.
+    /// The error for logs and operators.
     pub(crate) fn error(&self) -> impl fmt::Display + '_ {
         Explained(&self.error)
     }
@@ -132,7 +131,7 @@ fn cause(error: &sidereal::Error) -> Cause {
         | ErrorKind::Overloaded
         | ErrorKind::Unavailable
         | ErrorKind::DeadlineExceeded => Cause::Transient,
-        // A kind that is new to this code is nothing that waiting would help.
+        // Waiting does not help with the other kinds.
         _ => Cause::Refused,
     }
 }

@@ -5,7 +5,7 @@ use duroxide::providers::ProviderError;
 use crate::{CosmosDBProvider, InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages};
 
 impl CosmosDBProvider {
-    /// Counts the messages between instances that are on their way, and names those that cannot be delivered.
+    /// Counts the messages between instances that wait for delivery or are undeliverable, and names the latter.
     ///
     /// # Errors
     ///
@@ -26,7 +26,7 @@ impl CosmosDBProvider {
         self.traced("retry_undeliverable", self.core.retry_undeliverable()).await
     }
 
-    /// Finds instances by what they are, the youngest first, with one query.
+    /// Finds instances by status, orchestration and id prefix, the youngest first, with one query.
     ///
     /// # Errors
     ///
@@ -38,7 +38,7 @@ impl CosmosDBProvider {
         self.traced("find_instances", self.core.find_instances(search)).await
     }
 
-    /// The slots of instances that this process looks after at present, of 256. All, before it has asked for work.
+    /// The slots, of 256, that this process holds; all of them before it has asked for work.
     pub async fn slots(&self) -> Vec<u8> {
         self.core.leases.process_slots().await
     }

@@ -1,4 +1,4 @@
-//! What clients read of an instance beside its history: custom status and keys.
+//! Reads of clients beside the history: custom status and keys.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use crate::store::Scope;
 const KEYS: &str = "SELECT * FROM c WHERE c.type = 'kv'";
 
 impl Core {
-    /// An instance that clients see.
+    /// Reads an instance that clients see.
     pub(crate) async fn visible_instance(
         &self,
         operation: &str,
@@ -25,7 +25,7 @@ impl Core {
         Ok(there.filter(InstanceDocument::is_visible))
     }
 
-    /// The custom status, if it is newer than a version.
+    /// Reads the custom status, if it is newer than a version.
     pub(crate) async fn custom_status(
         &self,
         instance: &str,
@@ -40,7 +40,7 @@ impl Core {
         Ok(status.filter(|(_, version)| *version > last_seen))
     }
 
-    /// The value of a key.
+    /// Reads the value of a key.
     pub(crate) async fn key_value(
         &self,
         instance: &str,
@@ -58,7 +58,7 @@ impl Core {
         Ok(document.current().and_then(|change| change.value.clone()))
     }
 
-    /// All keys with their values.
+    /// Reads all keys with their values.
     pub(crate) async fn key_values(
         &self,
         operation: &str,

@@ -1,4 +1,4 @@
-//! What is done to instances: started, told, cancelled, deleted, pruned.
+//! Changes of instances: start, cancel, raise, delete, prune.
 
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, PruneOptions, PruneResult};
 
@@ -49,7 +49,7 @@ pub(super) async fn raise(
     Ok(output::print(&format!("{instance}: {event} was raised.\n"))?)
 }
 
-/// What is told to an instance that has ended would be heard by nobody.
+/// Refuses an instance that has ended: it handles no messages.
 async fn expect_running(opened: &Opened, instance: &str) -> Result<(), Failure> {
     let info = opened.instance(instance).await?;
     match info.status.as_str() {
@@ -120,7 +120,7 @@ pub(super) async fn prune(opened: &Opened, wanted: &PruneArguments) -> Result<()
     .await
 }
 
-/// Does something to each instance. One that fails does not keep the others from it.
+/// Applies a change to each instance. A failure does not stop the others.
 async fn each(
     instances: &[String],
     what: &str,

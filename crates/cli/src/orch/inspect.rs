@@ -1,4 +1,4 @@
-//! What is asked about instances: lists, one of them, its history, counts.
+//! Reads about instances: lists, one instance, its history, counts.
 
 use duroxide::Event;
 use duroxide::providers::{Provider, ProviderAdmin};
@@ -14,7 +14,7 @@ use crate::table;
 /// Executions that are shown of an instance: each takes three requests.
 const SHOWN_EXECUTIONS: usize = 10;
 
-/// How much of a text fits into a table beside the rest.
+/// The width of the details in a table.
 const DETAIL_WIDTH: usize = 80;
 
 pub(super) async fn list(

@@ -17,7 +17,7 @@ use crate::values::duration;
 use open::Opened;
 use undeliverable::RetryArguments;
 
-/// Where the provider stores, if its configuration says nothing else.
+/// The provider's default container.
 const DEFAULT_CONTAINER: &str = "duroxide/duroxide";
 
 #[derive(Args, Debug)]
@@ -75,18 +75,18 @@ enum Action {
         orchestration: String,
         /// Id of the instance.
         instance: String,
-        /// What it is given.
+        /// Input of the orchestration.
         #[arg(default_value = "")]
         input: String,
         /// Version of the orchestration [default: the latest that the runtime has].
         #[arg(long, value_name = "VERSION")]
         orchestration_version: Option<String>,
     },
-    /// Ask an instance to end.
+    /// Request the cancellation of an instance.
     Cancel {
         /// Id of the instance.
         instance: String,
-        /// Why, for its history.
+        /// The reason, which its history records.
         #[arg(long, default_value = "cancelled from the command line")]
         reason: String,
     },
@@ -96,7 +96,7 @@ enum Action {
         instance: String,
         /// Name of the event.
         event: String,
-        /// What the instance is told.
+        /// Data of the event.
         #[arg(default_value = "")]
         data: String,
     },
@@ -107,26 +107,27 @@ enum Action {
     Prune(PruneArguments),
     /// Count instances, executions, events, queues and undelivered messages.
     Metrics,
-    /// Deliver messages between instances again that the service has refused as malformed or too large.
+    /// Deliver undeliverable messages between instances again.
     ///
-    /// Such a message becomes undeliverable at once. Remove the cause first: a message that is refused again becomes
-    /// undeliverable again. At most 10,000 messages are retried. Messages older than 7 days stay undeliverable: the
-    /// tombstone of an earlier delivery may have ended, so they might arrive a second time.
+    /// A message is undeliverable once the service has refused it as malformed or too large. Remove the cause first: a
+    /// message that is refused again becomes undeliverable again. At most 10,000 messages are retried. Messages older
+    /// than 7 days stay undeliverable: the tombstone of an earlier delivery may have ended, so they might arrive a second
+    /// time.
     RetryUndeliverable(RetryArguments),
 }
 
 #[derive(Args, Debug)]
 struct ListArguments {
-    /// Only those with this status: Running, Completed, Failed or ContinuedAsNew.
+    /// Only instances with this status: Running, Completed, Failed or ContinuedAsNew.
     #[arg(long, value_parser = status)]
     status: Option<String>,
-    /// Only those that run this orchestration.
+    /// Only instances of this orchestration.
     #[arg(long, value_name = "NAME")]
     orchestration: Option<String>,
-    /// Only those whose id begins like this.
+    /// Only instances whose id begins with this.
     #[arg(long, value_name = "PREFIX")]
     id_prefix: Option<String>,
-    /// The most that are listed.
+    /// The maximum number of instances.
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     limit: u32,
 }
@@ -136,13 +137,13 @@ struct DeleteArguments {
     /// Ids of the instances.
     #[arg(required_unless_present = "completed_before")]
     instances: Vec<String>,
-    /// Delete those that ended longer ago than this, such as 30days, instead of naming them.
+    /// Delete instances that ended longer ago than this, such as 30days, instead of named ones.
     #[arg(long, value_name = "TIME", value_parser = duration, conflicts_with = "instances")]
     completed_before: Option<Duration>,
-    /// The most that are deleted by --completed-before.
+    /// The maximum number of instances that --completed-before deletes.
     #[arg(long, value_name = "N", default_value_t = 1_000, requires = "completed_before")]
     limit: u32,
-    /// Also instances that are still running. What their activities do is not undone.
+    /// Delete running instances too. What their activities have done is not undone.
     #[arg(long, conflicts_with = "completed_before")]
     force: bool,
     #[command(flatten)]

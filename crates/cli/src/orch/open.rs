@@ -1,4 +1,4 @@
-//! The provider of a container that is there, and what its errors mean to somebody at a prompt.
+//! The provider of an existing container, and its errors as sentences with hints.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use crate::account::ContainerName;
 use crate::failure::{ExitStatus, Failure};
 
-/// Longer than any command: what other processes could not deliver is not this one's to look for again and again.
+/// Longer than any command: delivering the messages of other processes is left to runtimes.
 const NEVER: Duration = Duration::from_secs(100 * 3600);
 
 /// The orchestrations of a container.
@@ -49,13 +49,13 @@ impl Opened {
         self.provider.shutdown().await;
     }
 
-    /// An instance that is there.
+    /// Reads an instance; a failure if it does not exist.
     pub(super) async fn instance(&self, instance: &str) -> Result<InstanceInfo, Failure> {
         let info = self.client.get_instance_info(instance).await;
         info.map_err(|error| self.explain(error, instance))
     }
 
-    /// A failure of something that was asked of an instance.
+    /// The failure of a call about an instance.
     pub(super) fn explain(&self, error: ClientError, instance: &str) -> Failure {
         match error {
             ClientError::InstanceNotFound { .. } => self.missing(instance),
@@ -88,7 +88,7 @@ impl Opened {
         }
     }
 
-    /// A failure of something that was asked of the container.
+    /// The failure of a call about the container.
     pub(super) fn explain_provider(&self, error: &ProviderError) -> Failure {
         match error.is_retryable() {
             true => Failure::of(ExitStatus::Unavailable, error)

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::output;
 use crate::table;
 
-/// How much of an error fits into a table beside the rest.
+/// The width of an error in a table.
 const ERROR_WIDTH: usize = 60;
 
 #[derive(Args, Debug)]

@@ -14,11 +14,11 @@ use crate::ids;
 use crate::statistics::HistorySize;
 use crate::store::Scope;
 
-/// Instances that are there for all to see.
+/// The condition of instances that clients see.
 pub(super) const VISIBLE: &str =
     "c.type = 'instance' AND c.isProvisional = false AND NOT IS_DEFINED(c.isDeleting)";
 
-/// The same, and those that are being deleted.
+/// The condition of instances that clients see or that are being deleted.
 pub(super) const PRESENT: &str = "c.type = 'instance' AND c.isProvisional = false";
 
 /// Visible, and not locked by a dispatcher or worker.
@@ -42,7 +42,7 @@ struct Staged {
 }
 
 impl Core {
-    /// The ids of instances, all of them or those that satisfy a condition.
+    /// Lists the ids of instances that satisfy a condition, which may be empty.
     pub(crate) async fn list_instances(
         &self,
         operation: &str,
@@ -52,7 +52,7 @@ impl Core {
         self.list(operation, "", &format!("{VISIBLE}{condition}"), parameters).await
     }
 
-    /// The ids of documents that satisfy a condition, at most so many, those first that were created first.
+    /// Lists the instance ids of documents that satisfy a condition: the oldest, up to a limit.
     pub(super) async fn list_first(
         &self,
         operation: &str,
@@ -77,7 +77,7 @@ impl Core {
         found.map_err(|failure| failure.tell(operation, "instances"))
     }
 
-    /// The executions of an instance.
+    /// Reads the executions of an instance, in their order.
     pub(crate) async fn executions(
         &self,
         operation: &str,
@@ -91,7 +91,7 @@ impl Core {
         Ok(found)
     }
 
-    /// What an instance is.
+    /// Describes an instance.
     pub(crate) async fn instance_info(
         &self,
         instance: &str,
@@ -127,7 +127,7 @@ impl Core {
         text.map(Some).map_err(|failure| failure.tell(operation, instance))
     }
 
-    /// An instance that is there for all to see, or an error that says that there is none.
+    /// Reads an instance that clients see; an error if it does not exist.
     pub(crate) async fn expect_instance(
         &self,
         operation: &str,
@@ -137,7 +137,7 @@ impl Core {
         there.ok_or_else(|| not_found(operation, instance))
     }
 
-    /// What an execution is.
+    /// Describes an execution.
     pub(crate) async fn execution_info(
         &self,
         instance: &str,
@@ -168,7 +168,7 @@ impl Core {
         })
     }
 
-    /// How much there is of everything.
+    /// Counts instances by status, executions and events.
     pub(crate) async fn system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
         let tell = |failure: Failure| failure.tell("get_system_metrics", "container");
         let by_status =
@@ -189,7 +189,7 @@ impl Core {
         })
     }
 
-    /// How much is due: visible, with no lock that holds, and of no turn that is not committed.
+    /// Counts messages and activities that are due: visible, not locked, and of committed turns.
     pub(crate) async fn queue_depths(&self) -> Result<QueueDepths, ProviderError> {
         let tell = |failure: Failure| failure.tell("get_queue_depths", "container");
         let orchestrator = self.count_committed(kinds::MESSAGE, DUE).await.map_err(tell)?;

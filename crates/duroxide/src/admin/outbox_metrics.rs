@@ -1,4 +1,4 @@
-//! What is on its way from one instance to another, and what never arrives.
+//! Counts of pending and undeliverable messages between instances.
 
 use duroxide::providers::ProviderError;
 use serde::Deserialize;
@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::outbox::is_too_old;
 use crate::store::Scope;
 
-/// How many messages are named.
+/// How many undeliverable messages are returned.
 const MAX_NAMED: u32 = 100;
 
 const UNDELIVERABLE: &str = "SELECT TOP @limit c.id, c.instanceId, c.targetInstanceId, c.createdAt, \
@@ -20,11 +20,11 @@ const UNDELIVERABLE: &str = "SELECT TOP @limit c.id, c.instanceId, c.targetInsta
 const COUNT: &str =
     "SELECT VALUE COUNT(1) FROM c WHERE c.type = 'outbox_intent' AND c.status = @status";
 
-/// Messages between instances: see [`CosmosDBProvider::outbox_metrics`](crate::CosmosDBProvider::outbox_metrics).
+/// Counts of messages between instances: see [`CosmosDBProvider::outbox_metrics`](crate::CosmosDBProvider::outbox_metrics).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OutboxMetrics {
-    /// Messages that are still to be delivered.
+    /// Messages that wait for delivery.
     pub pending: u64,
     /// Messages that the service refuses for their form or size, or that are too old. They stay until an operator retries
     /// them ([`retry_undeliverable`](crate::CosmosDBProvider::retry_undeliverable)) or deletes their senders.
@@ -33,26 +33,26 @@ pub struct OutboxMetrics {
     pub examples: Vec<UndeliverableMessage>,
 }
 
-/// A message that cannot be delivered.
+/// An undeliverable message.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
 pub struct UndeliverableMessage {
     /// The id of its document.
     pub id: String,
-    /// The instance that has sent it.
+    /// The sender.
     #[serde(rename = "instanceId")]
     pub source: String,
-    /// The instance that it is for.
+    /// The addressee.
     #[serde(rename = "targetInstanceId")]
     pub target: String,
     /// When it was sent, in milliseconds since 1970.
     pub created_at: i64,
-    /// How often its delivery was tried.
+    /// How often delivery was tried.
     pub attempt_count: u32,
-    /// When it was tried last.
+    /// When delivery was last tried, in milliseconds since 1970.
     pub last_attempt_at: Option<i64>,
-    /// Why it was not delivered then.
+    /// Why the last attempt failed.
     pub last_error: Option<String>,
     /// Whether it is older than seven days, so that it cannot be retried: it might arrive a second time.
     #[serde(skip)]
@@ -60,7 +60,7 @@ pub struct UndeliverableMessage {
 }
 
 impl Core {
-    /// Counts what is on its way.
+    /// Counts pending and undeliverable messages.
     pub(crate) async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
         let tell = |failure: Failure| failure.tell("outbox_metrics", "container");
         let count = async |status: &str| {

@@ -1,4 +1,4 @@
-//! Finding instances by what they are, without a request for each.
+//! Searches for instances by status, orchestration and id prefix, with one query.
 
 use duroxide::providers::ProviderError;
 use serde::Deserialize;
@@ -8,19 +8,19 @@ use super::inspection::VISIBLE;
 use crate::core::Core;
 use crate::store::Scope;
 
-/// As many instances as are found if nothing is said.
+/// The default limit of a search.
 const DEFAULT_LIMIT: u32 = 100;
 
-/// Which instances are meant: see [`CosmosDBProvider::find_instances`](crate::CosmosDBProvider::find_instances).
+/// The conditions of a search: see [`CosmosDBProvider::find_instances`](crate::CosmosDBProvider::find_instances).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InstanceSearch {
-    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`; any, if none is named.
+    /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`; `None` for any.
     pub status: Option<String>,
     /// The name of the orchestration.
     pub orchestration: Option<String>,
-    /// What the instance's id begins with.
+    /// The prefix of the instance's id.
     pub id_prefix: Option<String>,
-    /// The most instances, which are held in memory; 100 by default.
+    /// The maximum number of instances, which are held in memory; 100 by default.
     pub limit: u32,
 }
 
@@ -43,7 +43,7 @@ pub struct InstanceSummary {
     pub orchestration_version: Option<String>,
     /// `Running`, `Completed`, `Failed` or `ContinuedAsNew`.
     pub status: String,
-    /// What it has said of itself.
+    /// The custom status that it has set.
     #[serde(default, with = "crate::documents::compact")]
     pub custom_status: Option<String>,
     /// Its current execution.
@@ -52,7 +52,7 @@ pub struct InstanceSummary {
     pub created_at: i64,
     /// When its last turn was committed.
     pub updated_at: i64,
-    /// The instance that has started it.
+    /// The instance that started it.
     pub parent_instance_id: Option<String>,
 }
 

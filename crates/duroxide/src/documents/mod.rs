@@ -1,4 +1,4 @@
-//! The documents of the container, one struct per type: what is stored, and nothing about when.
+//! The documents of the container, one struct per type.
 //!
 //! All documents of an instance are in the partition of its id; sessions and the container's own documents have
 //! partitions of their own. `docs/provider-data-model.md` is the description of it for people.
@@ -41,7 +41,7 @@ pub(crate) mod kinds {
 /// The status of an intent.
 pub(crate) mod delivery {
     pub(crate) const PENDING: &str = "pending";
-    /// It is never delivered: whoever administers the container has to see to it.
+    /// Not delivered until an operator retries it.
     pub(crate) const UNDELIVERABLE: &str = "undeliverable";
 }
 

@@ -1,4 +1,4 @@
-//! What is kept of an instance beside its state.
+//! Events, executions, undelivered messages, sessions and tombstones.
 
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
@@ -63,7 +63,7 @@ impl ExecutionDocument {
     }
 }
 
-/// A message that is to be delivered to another instance.
+/// A message to another instance, until it is delivered.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct IntentDocument {
@@ -85,7 +85,7 @@ pub(crate) struct IntentDocument {
     /// The order of the messages of one turn.
     #[serde(default)]
     pub(crate) seq: u64,
-    /// The same as `created_at`, and the slot of the sender: whoever looks for work finds undelivered messages too.
+    /// The same as `created_at`. With the slot of the sender it lets queries for work find undelivered messages too.
     #[serde(default)]
     pub(crate) enqueued_at: i64,
     #[serde(default)]
@@ -98,7 +98,7 @@ pub(crate) struct IntentDocument {
     pub(crate) etag: Option<Etag>,
 }
 
-/// Which worker has a session.
+/// A session, and the worker that holds it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SessionDocument {
@@ -118,7 +118,7 @@ pub(crate) struct SessionDocument {
 }
 
 impl SessionDocument {
-    /// A session that a worker claims for the first time.
+    /// A session that a worker claims first.
     pub(crate) fn claimed(session: &str, owner: &str, now: i64, until: i64) -> Self {
         Self {
             id: ids::session(session),
@@ -140,7 +140,7 @@ impl SessionDocument {
     }
 }
 
-/// What stays of a document that must not be created again. It ends by itself.
+/// The tombstone of a removed document, so that it is not created again. It expires by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct TombstoneDocument {

@@ -33,15 +33,15 @@ pub(crate) async fn agree_on_region(
     Ok(stored.region.unwrap_or(proposal))
 }
 
-/// What a provider works with.
+/// The store of a provider, and its region.
 #[derive(Debug)]
 pub(crate) struct Prepared {
     pub(crate) store: Store,
-    /// The region that everything is pinned to, if the account has several that take writes.
+    /// The region that all requests go to, if the account has several write regions.
     pub(crate) region: Option<RegionName>,
 }
 
-/// The container, ready to be used.
+/// Opens the container, checks it, and decides on its region.
 pub(crate) async fn prepare(
     client: &CosmosClient,
     config: &CosmosDBProviderConfig,
