@@ -4,6 +4,7 @@ use serde::Serialize;
 use sidereal_protocol::Etag;
 
 use crate::documents::TombstoneDocument;
+use crate::ids;
 
 /// The most changes of one batch.
 // A documented limit of the service.
@@ -89,6 +90,11 @@ impl Write {
     /// Replaces a document by its tombstone, whether there is one or not.
     pub(crate) fn bury(instance: &str, id: &str) -> Self {
         Self::upsert(id, &TombstoneDocument::of(instance, id))
+    }
+
+    /// Replaces a part of a payload by a tombstone, whether there is one or not.
+    pub(crate) fn bury_part(instance: &str, owner: &str, number: usize) -> Self {
+        Self::bury(instance, &ids::payload_part(owner, number))
     }
 
     /// How many bytes it adds to a batch.

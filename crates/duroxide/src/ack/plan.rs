@@ -87,8 +87,8 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     let key_values = key_values::after(turn);
     instance.key_values = u32::try_from(key_values.all.len()).unwrap_or(u32::MAX);
     let execution = execution(turn, &mut instance, &mut documents);
-    let removed: Vec<Write> =
-        turn.messages.iter().map(consume).chain(cancellations(turn)).collect();
+    let consumed = turn.messages.iter().map(consume).chain(cancellations(turn));
+    let removed: Vec<Write> = consumed.chain(consumed_parts(turn)).collect();
 
     // The order of a batch is that of its words, so what must be there before something else comes first.
     let mut commit = removed.clone();
@@ -152,13 +152,27 @@ fn later(turn: &Turn<'_>, removed: usize) -> Vec<Cleanup> {
     };
     let messages = turn.messages.iter().skip(removed).map(message);
     let mut cancelled: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-    for it in own_cancelled(turn).skip(removed.saturating_sub(turn.messages.len())) {
+    let before = turn.messages.len();
+    for it in own_cancelled(turn).skip(removed.saturating_sub(before)) {
         cancelled.entry(it.execution_id).or_default().push(it.activity_id);
     }
+    let before = before + own_cancelled(turn).count();
+    let parts = consumed_parts(turn).skip(removed.saturating_sub(before));
+    let parts = parts.map(|write| Cleanup::Bury { id: write.id });
     let cancelled = cancelled.into_iter();
     let cancelled =
         cancelled.map(|(execution, activities)| Cleanup::Cancel { execution, activities });
-    messages.chain(cancelled).collect()
+    messages.chain(cancelled).chain(parts).collect()
+}
+
+/// Tombstones in the place of the parts of the payloads that the turn has handled. A process that ends right after the commit
+/// leaves none of them, and a tombstone cannot fail by a part that is missing.
+fn consumed_parts<'a>(turn: &'a Turn<'_>) -> impl Iterator<Item = Write> + 'a {
+    let parts = |message: &'a MessageDocument| {
+        let part = |number| Write::bury_part(&message.instance_id, &message.id, number);
+        (0..message.work_item.parts()).map(part)
+    };
+    turn.messages.iter().flat_map(parts)
 }
 
 /// The documents that a turn creates.
@@ -651,7 +665,7 @@ mod tests {
             &parts,
         )
         .unwrap();
-        assert_eq!(plan.own_messages, [5]);
+        assert_eq!(plan.own_messages, [0], "visible at once, whatever another clock says");
         assert_eq!(plan.intents.len(), 1);
         let intent = &plan.intents[0].0;
         assert_eq!(

@@ -105,9 +105,6 @@ impl Core {
             None => self.dispatch.turn_released(&instance, now),
         }
         hand_offs.give(&held.instance, &plan.workers, outcome.worker_items, &etags);
-        for message in &held.messages {
-            self.remove_parts(&instance, &message.id, &message.work_item);
-        }
         // The runtime is done with the turn: nothing below may keep its token.
         drop(held);
         if !plan.intents.is_empty() {

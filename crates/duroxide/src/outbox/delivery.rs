@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use crate::core::Core;
 use crate::documents::{
-    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery,
+    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery, kinds,
 };
 use crate::failure::{Cause, Failure};
 use crate::fetch::ReadMessage;
@@ -155,7 +155,7 @@ impl Core {
         until: i64,
     ) -> Result<Option<Etag>, Failure> {
         let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
-        for chunk in write::chunks(parts, 0) {
+        for chunk in write::chunks(parts.clone(), 0) {
             self.store.write(partition, &chunk, until).await?;
         }
         let create = [create];
@@ -163,11 +163,34 @@ impl Core {
             match self.store.write(partition, &create, until).await {
                 Ok(results) => return Ok(results.first().and_then(|it| it.etag().cloned())),
                 Err(failure) => match failure.cause {
-                    Cause::Conflict => return Ok(None),
+                    Cause::Conflict => {
+                        self.remove_stray_parts(partition, &create[0].id, &parts).await;
+                        return Ok(None);
+                    }
                     // Whether it was created or not, creating it again tells.
                     Cause::Ambiguous if self.store.now() < until => {}
                     _ => return Err(failure),
                 },
+            }
+        }
+    }
+
+    /// Removes the parts of a message that was there before: if it was handled, they are used by no message. Best effort: they
+    /// are removed with the instance.
+    async fn remove_stray_parts(&self, partition: &str, id: &str, parts: &[Write]) {
+        if parts.is_empty() {
+            return;
+        }
+        match self.store.read::<serde_json::Value>(partition, id).await {
+            Ok(there) if there.as_ref().is_none_or(|it| it["type"] == kinds::TOMBSTONE) => {
+                let parts = parts.iter().map(|part| Write::bury(partition, &part.id)).collect();
+                if let Err(failure) = self.remove_all(partition, parts).await {
+                    tracing::debug!(id, error = %failure.error(), "parts of a payload stay");
+                }
+            }
+            Ok(_) => {}
+            Err(failure) => {
+                tracing::debug!(id, error = %failure.error(), "parts of a payload stay")
             }
         }
     }

@@ -10,7 +10,7 @@ use super::hold::gone;
 use super::removed;
 use crate::call::about_instance;
 use crate::core::Core;
-use crate::documents::{MessageDocument, PartDocument, Payload, WorkerDocument};
+use crate::documents::{MessageDocument, PartDocument, WorkerDocument};
 use crate::failure::{Cause, Failure};
 use crate::fetch::TurnOffer;
 use crate::work_items::{Enqueued, addressee, encode, message};
@@ -42,6 +42,8 @@ impl Core {
         let tell = |failure: Failure| failure.tell(ACK, instance);
         // The etag fences what comes after the lock has ended.
         let until = self.store.now().saturating_add(PATIENCE_MS);
+        let consumed = 0..item.work_item.parts();
+        batch.extend(consumed.map(|number| Write::bury_part(instance, &item.id, number)));
         let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
         let is_whole = write::fits(&[batch.as_slice(), parts.as_slice()].concat());
         match is_whole {
@@ -82,7 +84,6 @@ impl Core {
             self.message_is_there(message, completion);
         }
         self.touch_session(item.session_id.as_deref()).await;
-        self.remove_parts(instance, &item.id, &item.work_item);
         Ok(())
     }
 
@@ -136,20 +137,5 @@ impl Core {
                 Err(_) => pauses.pause().await,
             }
         }
-    }
-
-    /// The parts of a payload whose document is gone. Best effort: they are seen by nobody.
-    pub(crate) fn remove_parts(self: &Arc<Self>, instance: &str, owner: &str, payload: &Payload) {
-        let part = |number| Write::delete(&ids::payload_part(owner, number), None);
-        let parts: Vec<Write> = (0..payload.parts()).map(part).collect();
-        if parts.is_empty() {
-            return;
-        }
-        let (core, instance) = (Arc::clone(self), instance.to_owned());
-        self.spawn_metered("clean_up", async move {
-            if let Err(failure) = core.remove_all(&instance, parts).await {
-                tracing::debug!(instance, error = %failure.error(), "parts of a payload stay");
-            }
-        });
     }
 }
