@@ -36,12 +36,12 @@ impl Core {
         let text = encode(FOR_ORCHESTRATOR, item)?;
         let enqueued = Enqueued { is_start: is_start(item), ..self.enqueued(delay) };
         let (mut message, parts) = message(id, instance, text, enqueued);
-        if self.create_locked(&message, item).await {
+        let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
+        if self.create_locked(&message, item).await.map_err(tell)? {
             return Ok(());
         }
         let create = Write::create(&message.id, &message);
         let until = self.store.now().saturating_add(PATIENCE_MS);
-        let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
         message.etag =
             self.create_with_parts(instance, create, &parts, until).await.map_err(tell)?;
         self.message_is_there(message, Some(item.clone()));

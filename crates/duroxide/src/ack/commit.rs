@@ -231,7 +231,11 @@ impl Core {
     }
 
     /// Extends the lock of a commit that has to wait, if less than half of it is left.
-    async fn keep_lock(&self, token: &str, held: &mut HeldTurn) -> Result<(), ProviderError> {
+    pub(super) async fn keep_lock(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+    ) -> Result<(), ProviderError> {
         let now = self.store.now();
         let left = held.instance.locked_until.unwrap_or_default().saturating_sub(now);
         if left > millis(held.lock_timeout) / 2 {

@@ -4,6 +4,7 @@
 //! another dispatcher takes the instance every few seconds, until its turn counts as poison.
 
 use duroxide::providers::ProviderError;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::commit::{ACK, Step};
@@ -23,8 +24,8 @@ const DOCUMENTS: &str = "SELECT TOP @limit VALUE c.id FROM c WHERE c.stagedTurn 
 /// Keys that the turn would have changed: they stay, as they were before it.
 const KEYS: &str = "SELECT * FROM c WHERE c.staged.turn = @turn";
 
-/// How many documents are looked for at once: those of some batches.
-const PAGE: usize = 10 * (write::MAX_BATCH_WRITES - 1);
+/// How many documents are looked for at once: those of two batches. The lock is extended between them.
+const PAGE: u32 = 2 * (write::MAX_BATCH_WRITES as u32 - 1);
 
 impl Core {
     /// Removes what an earlier turn has staged.
@@ -70,21 +71,36 @@ impl Core {
         Ok(())
     }
 
-    /// Reads what was staged, with the patience of a commit.
-    async fn staged<T: serde::de::DeserializeOwned>(
+    /// Reads what was staged, with the patience of a commit. The lock is kept from page to page.
+    async fn staged<T: DeserializeOwned>(
         &self,
         token: &str,
-        held: &HeldTurn,
+        held: &mut HeldTurn,
         text: &str,
         turn: u64,
     ) -> Result<Vec<T>, ProviderError> {
-        let partition = held.instance.instance_id.as_str();
+        let partition = held.instance.instance_id.clone();
         let parameters = [("@turn", json!(turn)), ("@limit", json!(PAGE))];
         let (store, until) = (self.store.brief(), self.store.now().saturating_add(PATIENCE_MS));
-        let read = || store.values::<Value>(Scope::Partition(partition), text, &parameters);
-        let rows = store.patiently(until, read).await;
-        let rows = rows.map_err(|failure| self.unprepared(token, partition, &failure))?;
-        Ok(rows.into_iter().filter_map(|row| self.store.readable(row)).collect())
+        let mut pauses = store.pauses();
+        'again: loop {
+            let (mut rows, scope) = (Vec::new(), Scope::Partition(&partition));
+            let mut pages = store.pages::<Value>(scope, text, &parameters, Some(PAGE));
+            while let Some(page) = pages.next().await {
+                self.keep_lock(token, held).await?;
+                match page {
+                    Ok(page) => rows.extend(page.into_items()),
+                    Err(failure)
+                        if failure.cause == Cause::Transient && self.store.now() < until =>
+                    {
+                        pauses.pause().await;
+                        continue 'again;
+                    }
+                    Err(failure) => return Err(self.unprepared(token, &partition, &failure)),
+                }
+            }
+            return Ok(rows.into_iter().filter_map(|row| self.store.readable(row)).collect());
+        }
     }
 
     /// The error of a commit that could not be prepared. What is transient is over only after the patience of a commit: the

@@ -11,7 +11,7 @@ use super::{LockPlan, ReadMessage, plan_created};
 use crate::core::Core;
 use crate::dispatch::{Claim, TurnReservation};
 use crate::documents::{InstanceDocument, MessageDocument};
-use crate::failure::Cause;
+use crate::failure::{Cause, Failure};
 use crate::work_items::is_start;
 use crate::write::Write;
 
@@ -96,12 +96,16 @@ impl Core {
         self: &Arc<Self>,
         message: &MessageDocument,
         item: &WorkItem,
-    ) -> bool {
-        let Some(offer) = TurnOffer::of(self, message, item) else { return false };
+    ) -> Result<bool, Failure> {
+        let Some(offer) = TurnOffer::of(self, message, item) else { return Ok(false) };
         match self.store.write_once(&message.instance_id, offer.writes()).await {
             Ok(results) => {
                 offer.written(results.first());
-                true
+                Ok(true)
+            }
+            // The message alone would be refused as well.
+            Err(failure) if failure.cause == Cause::Refused && !failure.can_never_succeed() => {
+                Err(failure)
             }
             Err(failure) => {
                 match failure.cause {
@@ -110,7 +114,7 @@ impl Core {
                     _ if failure.position == Some(0) => self.replays.forget(&message.instance_id),
                     _ => {}
                 }
-                false
+                Ok(false)
             }
         }
     }

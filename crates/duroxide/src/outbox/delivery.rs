@@ -122,7 +122,7 @@ impl Core {
         let item: Option<WorkItem> = serde_json::from_str(&text).ok();
         let (mut message, parts) = plan_delivery(intent, text);
         if let Some(item) = &item
-            && self.create_locked(&message, item).await
+            && self.create_locked(&message, item).await?
         {
             return Ok(());
         }
@@ -190,7 +190,7 @@ impl Core {
             }
             Ok(_) => {}
             Err(failure) => {
-                tracing::debug!(id, error = %failure.error(), "parts of a payload stay")
+                tracing::debug!(id, error = %failure.error(), "parts of a payload stay");
             }
         }
     }
@@ -209,7 +209,11 @@ impl Core {
             Cause::Refused => tracing::warn!(id, target, %error, "a delivery is refused for now"),
             _ => tracing::debug!(id, target, %error, "a message is delivered later"),
         }
-        self.undelivered.failed(intent, self.store.now());
+        let is_first = self.undelivered.failed(intent, self.store.now());
+        if is_first && failure.cause == Cause::Refused {
+            // Once: operators look for the reason beside the message.
+            self.note(intent, delivery::PENDING, error.to_string()).await;
+        }
     }
 
     /// Removes the intents of delivered messages, beside the calls.

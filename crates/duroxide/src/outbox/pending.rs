@@ -74,14 +74,15 @@ impl Undelivered {
         self.state().retries.remove(id);
     }
 
-    /// Notes a delivery that failed. It is tried again after a pause.
-    pub(super) fn failed(&self, intent: &IntentDocument, now: i64) {
+    /// Notes a delivery that failed. It is tried again after a pause. Returns whether it is the first failure.
+    pub(super) fn failed(&self, intent: &IntentDocument, now: i64) -> bool {
         let mut state = self.state();
         let before = state.retries.get(&intent.id).map(|retry| retry.pause);
         if before.is_some() || state.retries.len() < MAX_REMEMBERED {
             let retry = Retry { intent: intent.clone(), pause: Pause::after(before, now) };
             state.retries.insert(intent.id.clone(), retry);
         }
+        before.is_none()
     }
 
     /// Has a message delivered by the next tick, whenever it was to be tried again.

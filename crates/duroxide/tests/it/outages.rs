@@ -201,7 +201,7 @@ impl Turn {
         for message in &item.messages {
             match message {
                 WorkItem::StartOrchestration { .. } if known.is_empty() => {
-                    turn.begin(item, &mut known)
+                    turn.begin(item, &mut known);
                 }
                 WorkItem::ContinueAsNew { .. } => {
                     turn.execution = item.execution_id + 1;

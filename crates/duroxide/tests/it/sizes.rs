@@ -238,7 +238,8 @@ async fn the_sweep_of_an_interrupted_turn_keeps_its_lock() {
     };
     let stealing = async {
         loop {
-            assert!(fetch(&other).await.is_none(), "{:?}", began.elapsed());
+            let stolen = fetch(&other).await;
+            assert!(stolen.is_none(), "{stolen:?} after {:?}", began.elapsed());
         }
     };
     tokio::select! {
