@@ -27,6 +27,16 @@ pub(crate) fn is_start(item: &WorkItem) -> bool {
     matches!(item, WorkItem::StartOrchestration { .. } | WorkItem::ContinueAsNew { .. })
 }
 
+/// Whether a client sends it, who may name an instance that does not exist. Completions are for those that sent for them.
+pub(crate) fn is_of_client(item: &WorkItem) -> bool {
+    matches!(
+        item,
+        WorkItem::ExternalRaised { .. }
+            | WorkItem::CancelInstance { .. }
+            | WorkItem::QueueMessage { .. }
+    )
+}
+
 /// When a message becomes visible: a timer's when it fires, any other at once, whatever the clocks of the machines say.
 pub(crate) fn visible_at(item: &WorkItem) -> i64 {
     match item {

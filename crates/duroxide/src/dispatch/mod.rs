@@ -36,8 +36,9 @@ use turns::TurnHints;
 /// The most activities that are kept as hints before a worker has asked for any.
 const MAX_HINTS_FOR_NOBODY: usize = 100;
 
-/// How much younger a message counts whose instance this process knows nothing of.
-const UNKNOWN_LATER_MS: i64 = 60_000;
+/// How much younger a message counts whose instance may not exist: long enough for what is known to be ready to come first,
+/// and short enough not to be overtaken for long where there is always something.
+const UNKNOWN_LATER_MS: i64 = 1_000;
 
 /// What the process knows of work, and who waits for it.
 #[derive(Debug)]
@@ -126,8 +127,8 @@ impl Dispatch {
         self.message_in_order(instance, message, visible_at, now, now);
     }
 
-    /// The same for an instance that this process knows nothing of. It may never have been started, and there may be
-    /// thousands: what is known to be ready comes first.
+    /// The same for a client's message to an instance that this process knows nothing of. It may never have been started, and
+    /// there may be thousands: what is known to be ready comes first.
     pub(crate) fn message_of_unknown(
         &self,
         instance: &str,

@@ -17,7 +17,7 @@ use crate::documents::{
 use crate::failure::{Cause, Failure};
 use crate::fetch::ReadMessage;
 use crate::telemetry::Occurrence;
-use crate::work_items::{Enqueued, is_start, message};
+use crate::work_items::{Enqueued, is_of_client, is_start, message};
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
 
@@ -137,7 +137,8 @@ impl Core {
         let (now, visible_at) = (self.store.now(), document.visible_at);
         let instance = document.instance_id.clone();
         let is_known = document.etag.is_some() && document.work_item.parts() == 0;
-        let is_likely = item.as_ref().is_some_and(is_start) || self.replays.contains(&instance);
+        let is_likely =
+            !item.as_ref().is_some_and(is_of_client) || self.replays.contains(&instance);
         let known = item.filter(|_| is_known).map(|item| ReadMessage { document, item });
         match is_likely {
             true => self.dispatch.message_enqueued(&instance, known, visible_at, now),
