@@ -50,7 +50,7 @@ pub(crate) struct SoakArguments {
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) rate: u32,
     /// The most orchestrations at the same time: at a start that finds more, none is started.
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u16).range(1..))]
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u16).range(1..))]
     pub(super) max_concurrent: u16,
     /// Time between two kills of workers on average; 0s for no kills.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "2s")]

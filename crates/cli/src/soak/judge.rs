@@ -79,6 +79,7 @@ pub(super) async fn judge(evidence: &Evidence<'_>) -> Result<Verdict, Failure> {
         take(&mut verdict, Some(joined))?;
     }
     verdict.violations.extend(check::strangers(rows.keys()));
+    verdict.violations.extend(evidence.load.refused());
     let entries = evidence.ledger.entries().await?;
     let (runs, violations) = check::runs(&required, &allowed, &entries, evidence.kills);
     verdict.runs = runs;

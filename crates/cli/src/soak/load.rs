@@ -11,6 +11,7 @@ use sidereal_duroxide::{CosmosDBProvider, InstanceSearch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::check::{Check, Violation};
 use super::ledger::now;
 use super::names;
 use super::orchestrations::PROGRAM;
@@ -47,6 +48,8 @@ pub(super) struct Load {
     largest: usize,
     started: Mutex<Vec<Started>>,
     sends: Mutex<Sends>,
+    /// Calls that failed for good.
+    refused: Mutex<Vec<Violation>>,
     /// Roots that have not ended, at the last look.
     running: AtomicUsize,
 }
@@ -54,8 +57,8 @@ pub(super) struct Load {
 impl Load {
     pub(super) fn new(provider: Arc<CosmosDBProvider>, seed: u64, largest: usize) -> Self {
         let client = Client::new(Arc::clone(&provider) as Arc<dyn duroxide::providers::Provider>);
-        let (started, sends, running) = Default::default();
-        Self { provider, client, seed, largest, started, sends, running }
+        let (started, sends, refused, running) = Default::default();
+        Self { provider, client, seed, largest, started, sends, refused, running }
     }
 
     /// The program of an orchestration.
@@ -69,6 +72,10 @@ impl Load {
 
     pub(super) fn sends(&self) -> Sends {
         self.sends.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn refused(&self) -> Vec<Violation> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Orchestrations that have been started and have not ended, at the last look.
@@ -91,19 +98,24 @@ impl Load {
             // A start that is not made is not made later either: the load stays what the plan says.
             if self.running() < most {
                 let load = Arc::clone(self);
-                under_way.spawn(async move { load.start(number).await });
+                under_way.spawn(async move {
+                    if let Err(error) = load.start(number).await {
+                        load.refuse(&names::instance(number), &error);
+                    }
+                });
             }
         }
         while under_way.join_next().await.is_some() {}
     }
 
-    async fn start(&self, number: u64) {
+    /// Starts an orchestration, and sends what its queues are to have.
+    async fn start(&self, number: u64) -> Result<(), ClientError> {
         let (instance, program) = (names::instance(number), self.program(number));
         let position = self.note(Started { number, at: now(), is_acknowledged: false });
         let (queues, bytes): (Vec<String>, usize) = (program.queues().collect(), program.bytes);
         let input = State::first(&instance, program).to_input();
         // A start that is repeated meets its own instance, and changes nothing.
-        until_done(|| self.client.start_orchestration(&instance, PROGRAM, input.clone())).await;
+        until_done(|| self.client.start_orchestration(&instance, PROGRAM, input.clone())).await?;
         self.started.lock().unwrap_or_else(PoisonError::into_inner)[position].is_acknowledged =
             true;
         for name in queues {
@@ -112,8 +124,14 @@ impl Load {
                 self.count(&instance, &name);
                 self.client.enqueue_event(&instance, &name, data.clone())
             })
-            .await;
+            .await?;
         }
+        Ok(())
+    }
+
+    fn refuse(&self, instance: &str, error: &ClientError) {
+        let violation = Violation::of(Check::Calls, instance, format!("a call failed: {error}"));
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).push(violation);
     }
 
     fn note(&self, started: Started) -> usize {
@@ -144,9 +162,15 @@ impl Load {
                     let status = instance.custom_status.unwrap_or_default();
                     let Some((name, bytes)) = awaited(&status) else { continue };
                     let event = (instance.instance_id.clone(), name.to_owned());
-                    if !raised.contains(&event) && self.raise(&event, bytes).await.is_ok() {
-                        raised.insert(event);
+                    if raised.contains(&event) {
+                        continue;
                     }
+                    match self.raise(&event, bytes).await {
+                        Err(error) if error.is_retryable() => continue,
+                        Err(error) => self.refuse(&event.0, &error),
+                        Ok(()) => {}
+                    }
+                    raised.insert(event);
                 }
             }
             tokio::time::sleep(LOOK_EVERY).await;
@@ -163,12 +187,15 @@ impl Load {
     }
 }
 
-/// Repeats a call until it succeeds: the emulator may be down.
-async fn until_done<F>(mut call: impl FnMut() -> F)
+/// Repeats a call until it succeeds or cannot: the emulator may be down.
+async fn until_done<F>(mut call: impl FnMut() -> F) -> Result<(), ClientError>
 where
     F: Future<Output = Result<(), ClientError>>,
 {
-    while call().await.is_err() {
-        tokio::time::sleep(PAUSE).await;
+    loop {
+        match call().await {
+            Err(error) if error.is_retryable() => tokio::time::sleep(PAUSE).await,
+            outcome => return outcome,
+        }
     }
 }

@@ -34,8 +34,9 @@ impl Process {
         let binary = std::env::current_exe().map_err(Failure::system)?;
         let mut command = Command::new(binary);
         // The user's settings must not change what is tested.
-        for (name, _) in std::env::vars() {
-            if name.starts_with("COSMOS") || name.starts_with("AZURE_COSMOS") {
+        for (name, _) in std::env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("COSMOS") || text.starts_with("AZURE_COSMOS") {
                 command.env_remove(name);
             }
         }

@@ -2,6 +2,8 @@
 //!
 //! Pure values. `orchestrations` runs a program on duroxide's runtime; `expected` works out what it must come to.
 
+use std::ops::RangeInclusive;
+
 use fastrand::Rng;
 use serde::{Deserialize, Serialize};
 
@@ -76,13 +78,20 @@ const DRAWN: [Kind; 10] = [
 ];
 
 /// One orchestration in so many has texts of up to the largest size.
-const LARGE_EVERY: u64 = 16;
+const LARGE_EVERY: u64 = 32;
 
 /// Which of them: not the first, which has many children.
 const LARGE_AT: u64 = 5;
 
 /// The texts of the others have less than two to the power of this.
 const SMALL_BITS: u32 = 12;
+
+/// Activities of a fan-out. A wide one makes a turn that does not fit into one batch.
+const NARROW: RangeInclusive<usize> = 2..=6;
+const WIDE: RangeInclusive<usize> = 60..=90;
+
+/// One fan-out of a root in so many is wide.
+const WIDE_EVERY: u8 = 8;
 
 const LONGEST_TIMER_MS: u64 = 500;
 
@@ -118,7 +127,7 @@ pub(super) fn step_name(execution: usize, index: usize) -> String {
 
 /// Few steps with large texts.
 fn large(rng: &mut Rng, largest: usize) -> Program {
-    let bytes = rng.usize(largest / 2..=largest);
+    let bytes = rng.usize(largest / 16..=largest);
     let child = || Program { bytes, executions: vec![vec![Step::Activity]] };
     let step = match rng.u8(..4) {
         0 => Step::Children(vec![child()]),
@@ -157,7 +166,10 @@ fn step(rng: &mut Rng, depth: usize, kind: Kind, largest: usize) -> Step {
     const DEEPEST: usize = 2;
     match kind {
         Kind::Refusal => Step::Refusal,
-        Kind::FanOut => Step::FanOut { activities: rng.usize(2..=6) },
+        Kind::FanOut => {
+            let width = if depth == 0 && rng.u8(..WIDE_EVERY) == 0 { WIDE } else { NARROW };
+            Step::FanOut { activities: rng.usize(width) }
+        }
         Kind::Timer => Step::Timer { millis: rng.u64(10..LONGEST_TIMER_MS) },
         // A message to an instance that is not there yet is dropped: only roots are known to be there.
         Kind::Queue if depth == 0 => Step::Queue,

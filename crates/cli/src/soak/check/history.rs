@@ -29,7 +29,7 @@ pub(crate) fn instance(
         violations.extend(numbering(events).into_iter().map(of_execution));
         violations.extend(completions(events, sends).into_iter().map(of_execution));
     }
-    if !matches!(found.row.status.as_str(), "Completed" | "Failed") {
+    if !found.row.has_ended() {
         let last = found.executions.last().and_then(|events| events.last());
         let last = last.map_or_else(|| "nothing".to_owned(), told);
         let sentence = format!("it is {}; its last event is {last}", found.row.status);

@@ -11,6 +11,8 @@ pub(super) use leftovers::leftovers;
 /// What a run promises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
+    /// Starts and events are taken, at once or when the account is there again.
+    Calls,
     /// Every orchestration that was started is there, and no other.
     Population,
     /// Every orchestration ends.
@@ -36,6 +38,7 @@ pub(super) enum Check {
 impl Check {
     pub(super) fn name(self) -> &'static str {
         match self {
+            Self::Calls => "calls",
             Self::Population => "population",
             Self::Ended => "ended",
             Self::Output => "output",
