@@ -4,7 +4,7 @@ use std::io::{self, Read};
 
 use tokio::sync::oneshot;
 
-/// Resolves when standard input is closed. What is written to it is read and dropped.
+/// Resolves when standard input is closed. Input is read and dropped.
 ///
 /// The pipe is closed by the system too: the parent may have been killed.
 pub(crate) async fn closed() {

@@ -40,7 +40,7 @@ pub(crate) struct SoakArguments {
     /// How long orchestrations are started and processes are killed.
     #[arg(long, value_name = "TIME", value_parser = duration, default_value = "1m")]
     pub(super) duration: Duration,
-    /// What the schedule and the orchestrations are drawn from [default: drawn].
+    /// Seed of the schedule and of the orchestrations [default: a random one, which is printed].
     #[arg(long, value_name = "N")]
     pub(super) seed: Option<u64>,
     /// Worker processes.

@@ -1,18 +1,18 @@
-//! What the instances of an orchestration must come to: a model of the interpreter without a runtime.
+//! Expected outputs and histories: a model of the interpreter, without a runtime.
 
 use super::program::{Program, Step, step_name};
 use super::state::{ActivityInput, State, event_data, started_id};
 
-/// What an instance must come to.
+/// The expected output and steps of an instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Expected {
     pub(super) instance: String,
     pub(super) output: String,
-    /// What each execution schedules, in order.
+    /// The steps that each execution schedules, in order.
     pub(super) executions: Vec<Vec<Scheduled>>,
 }
 
-/// What an execution schedules, as its history tells it.
+/// A scheduling event of a history, reduced to its kind and name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Scheduled {
     Activity(String),
@@ -42,7 +42,7 @@ pub(super) fn count(program: &Program) -> usize {
     1 + program.executions.iter().flatten().map(of_step).sum::<usize>()
 }
 
-/// Runs a program in the mind: the instance is found after all that it starts. Says its output.
+/// Evaluates a program and returns its output. Instances are added after those that they start.
 fn run(instance: &str, program: &Program, found: &mut Vec<Expected>) -> String {
     let mut input = State::first(instance, program.clone()).to_input();
     let mut executions = Vec::new();

@@ -1,4 +1,4 @@
-//! Reads what a run has left, instance by instance, and checks it.
+//! Reads the instances of a run one by one, and checks them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 /// Orchestrations whose instances are read and compared at the same time.
 const PARALLEL: usize = 4;
 
-/// What was found.
+/// The violations and the counts of a run.
 #[derive(Debug, Default)]
 pub(super) struct Verdict {
     pub(super) violations: Vec<Violation>,
@@ -28,7 +28,7 @@ pub(super) struct Verdict {
     pub(super) latencies: Vec<u64>,
 }
 
-/// What is known of a run before its remains are read.
+/// The inputs of the checks.
 pub(super) struct Evidence<'a> {
     pub(super) load: &'a Load,
     pub(super) remains: &'a Arc<Remains>,
@@ -100,7 +100,7 @@ fn take(verdict: &mut Verdict, joined: Option<Joined>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads instances and compares each with what is expected of it.
+/// Reads instances and compares each with its expectation.
 async fn compare(
     remains: Arc<Remains>,
     sends: Arc<Sends>,

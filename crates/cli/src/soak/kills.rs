@@ -1,4 +1,4 @@
-//! What was killed and when, as the checks and the report use it.
+//! The kills of a run, for the checks and the report.
 
 use std::time::Duration;
 

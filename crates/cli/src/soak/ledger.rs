@@ -1,6 +1,6 @@
 //! The ledger: every run of an activity writes that it began, and that it ended.
 //!
-//! A container beside the orchestrations'. What activities do is at least once; the ledger counts how often it was.
+//! It is a container beside the orchestrations'. Activities run at least once; the ledger counts their runs.
 
 use std::time::{Duration, SystemTime};
 

@@ -40,7 +40,7 @@ pub(super) struct Started {
 /// How often each event was sent, by instance and name: more than once where a call failed that may have succeeded.
 pub(super) type Sends = HashMap<(String, String), usize>;
 
-/// What is started and sent.
+/// Starts orchestrations, sends events, and remembers both.
 pub(super) struct Load {
     provider: Arc<CosmosDBProvider>,
     client: Client,
@@ -108,7 +108,7 @@ impl Load {
         while under_way.join_next().await.is_some() {}
     }
 
-    /// Starts an orchestration, and sends what its queues are to have.
+    /// Starts an orchestration, and sends the messages of its queues.
     async fn start(&self, number: u64) -> Result<(), ClientError> {
         let (instance, program) = (names::instance(number), self.program(number));
         let position = self.note(Started { number, at: now(), is_acknowledged: false });
@@ -145,7 +145,7 @@ impl Load {
         *sends.entry((instance.to_owned(), name.to_owned())).or_default() += 1;
     }
 
-    /// Raises the events that orchestrations wait for, for ever.
+    /// Raises the events that orchestrations wait for, until it is dropped.
     pub(super) async fn serve(&self) {
         let search = InstanceSearch {
             status: Some("Running".to_owned()),

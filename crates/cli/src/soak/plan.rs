@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use fastrand::Rng;
 
-/// What the command line says about the schedule.
+/// The settings of the schedule.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlanSettings {
     pub(super) seed: u64,

@@ -1,6 +1,6 @@
-//! What an orchestration does, as data: drawn from a seed, carried in its input, interpreted by workers.
+//! Programs of orchestrations as data: drawn from a seed, carried in the input, interpreted by workers.
 //!
-//! Pure values. `orchestrations` runs a program on duroxide's runtime; `expected` works out what it must come to.
+//! Pure values. `orchestrations` runs a program on duroxide's runtime; `expected` evaluates it without one.
 
 use std::ops::RangeInclusive;
 
@@ -39,7 +39,7 @@ pub(super) enum Step {
     Detached(Program),
 }
 
-/// The kinds of steps, so often as they are drawn.
+/// The kinds of steps.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Activity,

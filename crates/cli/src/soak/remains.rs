@@ -1,4 +1,4 @@
-//! What a run has left in the container: instances with their histories, and what should not be there.
+//! Reads the container after a run: instances with their histories, and leftovers.
 //!
 //! Histories and outputs come from the provider, as a client sees them; the rest is read from the documents
 //! (`docs/provider-data-model.md`).
@@ -115,7 +115,7 @@ impl Remains {
         Ok(FoundInstance { row, output, executions })
     }
 
-    /// The documents that wait for somebody, and the parts of payloads.
+    /// The documents that may be leftovers: those of the queues, and the parts of payloads.
     pub(super) async fn documents(&self) -> Result<Vec<DocumentRow>, Failure> {
         let text = "SELECT c.id, c.instanceId, c.type, c.owner FROM c \
             WHERE c.type = 'part' OR NOT ARRAY_CONTAINS(@lasting, c.type)";

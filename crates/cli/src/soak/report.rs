@@ -1,4 +1,4 @@
-//! What a run prints: its facts, and the violations with the histories and documents of their instances.
+//! The output of a run: its facts, and the violations with the histories and documents of their instances.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -31,11 +31,11 @@ const DOCUMENT_WIDTH: usize = 300;
 pub(super) struct Tail {
     /// From the last kill, or the last start if that was later, to the end of the last orchestration.
     pub(super) ended: Option<Duration>,
-    /// From the same moment until no document waited for anybody.
+    /// From the same moment until the queues were empty.
     pub(super) drained: Option<Duration>,
 }
 
-/// What is told of a run.
+/// The facts of a run.
 pub(super) struct Summary<'a> {
     pub(super) seed: u64,
     pub(super) duration: Duration,
@@ -46,7 +46,7 @@ pub(super) struct Summary<'a> {
 }
 
 impl Summary<'_> {
-    /// The facts, by name.
+    /// Names and values, in the order of the table.
     pub(super) fn facts(&self) -> Vec<(&'static str, Value)> {
         let verdict = self.verdict;
         let of_workers = |kill: &&Kill| kill.victim != Victim::Emulator;
@@ -87,7 +87,7 @@ fn percentile(sorted: &[u64], percent: usize) -> Option<u64> {
     sorted.get(rank.checked_sub(1)?).copied()
 }
 
-/// Writes the violations and what their instances are to files of the site, and says the first of them.
+/// Writes the violations and the documents of their instances to files of the site, and returns the first of both as text.
 pub(super) async fn explain(
     site: &Site,
     remains: &Remains,

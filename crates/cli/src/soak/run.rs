@@ -26,11 +26,11 @@ use crate::failure::{ExitStatus, Failure};
 use crate::output;
 use crate::progress::Progress;
 
-/// What a run takes at most beside its duration and its tail: starting the processes, restarting the emulator for the
-/// last time, and reading what is left.
+/// The bound of everything beside the duration and the tail: starting the processes, restarting the emulator for the
+/// last time, and reading the container.
 const OVERHEAD: Duration = Duration::from_secs(120);
 
-/// Longer than any run: what the workers could not deliver is theirs to deliver.
+/// Longer than any run: undelivered messages of the workers are left to the workers.
 const NEVER: Duration = Duration::from_secs(100 * 3600);
 
 /// Between two looks at whether everything has ended.
@@ -125,7 +125,7 @@ async fn soak(
     conclude(site, &remains, verdict).await
 }
 
-/// What the client of a run works with.
+/// The connections of the parent process.
 struct Opened {
     client: CosmosClient,
     provider: Arc<CosmosDBProvider>,
@@ -146,7 +146,7 @@ async fn open(account: &Account) -> Result<Opened, Failure> {
     Ok(Opened { client, provider: Arc::new(provider), ledger })
 }
 
-/// Shows how far a run is, for ever.
+/// Shows the progress of a run until it is dropped.
 async fn tell(progress: &Progress, load: &Load, began: Instant) {
     loop {
         progress.show(|| {
@@ -158,7 +158,7 @@ async fn tell(progress: &Progress, load: &Load, began: Instant) {
     }
 }
 
-/// Waits until everything has ended and nothing waits for anybody, for as long as the tail may be.
+/// Waits until all orchestrations have ended and the queues are empty, at most for the tail.
 async fn follow(load: &Load, remains: &Remains, longest: Duration) -> Tail {
     let began = Instant::now();
     let acknowledged = load.started().into_iter().filter(|it| it.is_acknowledged);
@@ -178,7 +178,7 @@ async fn follow(load: &Load, remains: &Remains, longest: Duration) -> Tail {
     tail
 }
 
-/// What is wrong with the run as a whole.
+/// The violations that belong to no instance.
 fn of_processes(workers: &Workers<'_>, tail: Tail, longest: Duration) -> Vec<Violation> {
     let by_itself = workers.ended.iter().map(|(name, status)| {
         let sentence = format!("{name} ended by itself: {status}");
@@ -192,13 +192,13 @@ fn of_processes(workers: &Workers<'_>, tail: Tail, longest: Duration) -> Vec<Vio
     by_itself.chain(is_over).collect()
 }
 
-/// Says what was found to be wrong.
+/// Prints the violations, and fails if there are any.
 async fn conclude(site: &Site, remains: &Remains, verdict: &Verdict) -> Result<(), Failure> {
     if verdict.violations.is_empty() {
         return Ok(());
     }
     output::note(report::explain(site, remains, &verdict.violations).await?.trim_end());
     let count = verdict.violations.len();
-    let sentence = format!("{count} of the things that must hold do not");
+    let sentence = format!("the run has {count} violations");
     Err(Failure::new(ExitStatus::Incomplete, sentence))
 }

@@ -1,4 +1,4 @@
-//! Where a run keeps what its processes write, and the port of its emulator.
+//! The directory of a run, with data and logs, and the port of its emulator.
 
 use std::fs;
 use std::net::{Ipv4Addr, TcpListener};
@@ -53,7 +53,7 @@ impl Site {
         self.directory.join("data")
     }
 
-    /// What a process writes to standard error.
+    /// The file with the standard error of a process.
     pub(super) fn log(&self, process: &str) -> PathBuf {
         self.directory.join(format!("{process}.log"))
     }

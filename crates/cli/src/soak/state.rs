@@ -8,7 +8,7 @@ use serde_json::json;
 use super::program::{Program, Step};
 use super::text::{fold, text};
 
-/// The input of an execution, and what it becomes while the execution runs.
+/// The state of an execution: its input, and the checksum up to the current step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct State {
     program: Program,

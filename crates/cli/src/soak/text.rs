@@ -6,7 +6,7 @@ use fastrand::Rng;
 const OFFSET_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// What JSON has to escape, and characters of two, three and four bytes of UTF-8.
+/// Characters that JSON escapes, and characters of two, three and four bytes of UTF-8.
 const SPECIAL: [char; 8] = ['"', '\\', '\n', '\u{1}', 'é', '界', '🦀', '/'];
 
 /// One character in so many is special.

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &SoakWorkerArguments) -> Result<(), Failure> {
     })
 }
 
-/// Logs what goes wrong, or what `RUST_LOG` asks for.
+/// Sends warnings, or the events that `RUST_LOG` selects, to standard error.
 fn log_to_standard_error() {
     let filter = std::env::var("RUST_LOG").unwrap_or_else(|_| "warn".to_owned());
     // Only fails if there is a subscriber already, and there is none before this.

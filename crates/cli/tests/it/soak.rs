@@ -1,4 +1,4 @@
-//! `sidereal soak` as a process: what it counts, how it fails, and that its children end with it.
+//! `sidereal soak` as a process: its counts, its failures, and the end of its children.
 
 use std::process::{Child, Output, Stdio};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::account::{command, refuses};
 use crate::emulator::Directory;
 
-/// What every run here has: few processes, small texts, and locks that end soon.
+/// The options of every run here: few processes, small texts, and short locks.
 const SMALL: [&str; 10] =
     ["--seed", "1", "--workers", "2", "--rate", "4", "--payload", "4KB", "--lock", "4s"];
 
@@ -20,7 +20,7 @@ fn soak(directory: &Directory, arguments: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The status, what is printed, and what is said about it.
+/// The exit status, the facts, and standard error.
 fn ended(child: Child) -> (Option<i32>, Value, String) {
     let Output { status, stdout, stderr } = child.wait_with_output().unwrap();
     let printed = serde_json::from_slice(&stdout).unwrap_or_default();

@@ -41,7 +41,7 @@ pub(crate) fn instance(
     violations
 }
 
-/// Whether the output is the expected one, in the instance and in its history.
+/// Compares the output with the expected one, in the instance and in its history.
 fn output(expected: &Expected, found: &FoundInstance) -> Option<String> {
     let last = found.executions.last().and_then(|events| events.last());
     let in_history = match last.map(|event| &event.kind) {
@@ -64,7 +64,7 @@ fn output(expected: &Expected, found: &FoundInstance) -> Option<String> {
     })
 }
 
-/// Whether every execution has scheduled what its program says, in order.
+/// Compares the steps that each execution has scheduled with those of its program.
 fn steps(expected: &Expected, found: &FoundInstance) -> Option<String> {
     let there: Vec<Vec<Scheduled>> = found
         .executions
@@ -96,7 +96,7 @@ fn numbering(events: &[Event]) -> Option<(Check, String)> {
     Some((Check::Numbering, sentence))
 }
 
-/// Whether what was scheduled was completed once, and the last event alone ends the execution.
+/// Checks that each scheduled step is completed once, and that the last event alone ends the execution.
 fn completions(events: &[Event], sends: &dyn Fn(&str) -> usize) -> Vec<(Check, String)> {
     let mut found = Vec::new();
     let mut completed: BTreeMap<u64, usize> = BTreeMap::new();
@@ -149,7 +149,7 @@ fn completions(events: &[Event], sends: &dyn Fn(&str) -> usize) -> Vec<(Check, S
     found.into_iter().map(|sentence| (Check::Completions, sentence)).collect()
 }
 
-/// What an event schedules, if it schedules something.
+/// The step that an event schedules, if it is a scheduling event.
 fn scheduled(event: &Event) -> Option<Scheduled> {
     Some(match &event.kind {
         EventKind::ActivityScheduled { input, .. } => Scheduled::Activity(activity_name(input)),

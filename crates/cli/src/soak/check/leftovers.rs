@@ -1,4 +1,4 @@
-//! What is left in the container once everything has ended.
+//! Leftovers in the container: queue documents, locks, and parts without an owner.
 
 use super::{Check, Violation};
 use crate::soak::remains::{DocumentRow, InstanceRow};

@@ -1,4 +1,4 @@
-//! The checks of a run: pure functions from what was expected and what was found to violations.
+//! The checks of a run: pure functions that compare expectations with findings and return violations.
 
 mod activities;
 mod history;
@@ -8,7 +8,7 @@ pub(super) use activities::{Runs, activities, runs};
 pub(super) use history::instance;
 pub(super) use leftovers::leftovers;
 
-/// What a run promises.
+/// A property that every run must have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Check {
     /// Starts and events are taken, at once or when the account is there again.
@@ -21,9 +21,9 @@ pub(super) enum Check {
     Output,
     /// The events of a history are numbered from 1, each number once.
     Numbering,
-    /// Executions schedule what their programs say, once and in order.
+    /// Executions schedule the steps of their programs, once and in order.
     Steps,
-    /// What is scheduled is completed once.
+    /// Each scheduled step is completed once.
     Completions,
     /// Every activity of a history was run, and no other.
     Activities,
@@ -53,7 +53,7 @@ impl Check {
     }
 }
 
-/// A promise that was not kept.
+/// A property that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Violation {
     pub(super) check: Check,
