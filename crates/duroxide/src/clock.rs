@@ -53,7 +53,7 @@ impl Skew {
         Self { least: date - received, most: date + 999 - sent }
     }
 
-    /// What both say. Clocks that drift move the interval; if they contradict each other by more, one of them was set, and
+    /// The intersection of two intervals. Clocks that drift move the interval; if they contradict each other by more, one of them was set, and
     /// the newer sample counts.
     fn and(self, newer: Self) -> Self {
         let both = Self { least: self.least.max(newer.least), most: self.most.min(newer.most) };
@@ -68,7 +68,7 @@ impl Skew {
         }
     }
 
-    /// What to add to the machine's time. Nothing unless the difference is certain to be large, or known well.
+    /// The correction of the machine's time: zero unless the difference is certain to be large, or known well.
     fn correction(self) -> i64 {
         let middle = self.least + (self.most - self.least) / 2;
         let is_known = self.most - self.least <= KNOWN_TO_WITHIN_MS;
@@ -200,7 +200,7 @@ mod tests {
 
     /// Two machines that differed by less than four seconds judged each other's locks by that much.
     #[test]
-    fn a_difference_that_is_known_well_is_corrected_by_the_middle_of_the_interval() {
+    fn a_difference_that_is_known_well_is_corrected_by_the_middle() {
         for offset in [-1_500, -400, 0, 100, 700, 1_900] {
             // Responses at any fraction of the service's second.
             let samples = (0..60).map(|number| {

@@ -40,7 +40,7 @@ impl LockView {
     }
 }
 
-/// What the leases say of processes: the name of this one, and which others are gone.
+/// The name of this process in its locks, and the processes whose leases have ended.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     name: ArcSwapOption<String>,

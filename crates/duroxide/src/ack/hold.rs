@@ -21,12 +21,12 @@ use crate::write::{Change, Write};
 const ABANDON: &str = "abandon_orchestration_item";
 const RENEW: &str = "renew_orchestration_item_lock";
 
-/// What a token has locked.
+/// The documents that a token has locked, and the keys of the instance.
 const LOCKED: &str =
     "SELECT * FROM c WHERE (c.type = 'orch_queue' AND c.lockToken = @token) OR c.type = 'kv'";
 
 impl Core {
-    /// Gives a turn back: its messages are handled later, by whoever comes.
+    /// Gives a turn back: another dispatcher handles its messages later.
     pub(crate) async fn abandon_turn(
         &self,
         token: &str,

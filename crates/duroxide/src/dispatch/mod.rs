@@ -127,7 +127,7 @@ impl Dispatch {
         self.message_in_order(instance, message, visible_at, now, now);
     }
 
-    /// The same for a client's message to an instance that this process knows nothing of. It may never have been started, and
+    /// Notes a client's message to an instance that this process knows nothing of. It may never have been started, and
     /// there may be thousands: what is known to be ready comes first.
     pub(crate) fn message_of_unknown(
         &self,

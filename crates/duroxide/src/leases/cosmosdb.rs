@@ -44,7 +44,7 @@ struct Process {
 
 #[derive(Debug, Default)]
 struct State {
-    /// What tells this process from others. Another name is drawn after the lease has ended: others may take over what is locked
+    /// The name of this process. Another name is drawn after the lease has ended: others may take over what is locked
     /// by the former.
     member: String,
     view: RosterView,

@@ -13,7 +13,7 @@ const REMEMBERED_MS: i64 = 600_000;
 /// The most processes that are remembered as gone.
 const MAX_GONE: usize = 100;
 
-/// What a process has seen of the others' leases.
+/// The leases of other processes, as this one has seen them.
 #[derive(Debug, Default)]
 pub(super) struct Witness {
     others: HashMap<String, Seen>,

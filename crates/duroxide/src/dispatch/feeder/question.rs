@@ -28,7 +28,7 @@ const INTENTS: &str =
 const ABANDONED: &str = "(c.type = 'instance' AND c.isDeleting = true AND c.updatedAt <= @abandoned \
      AND (IS_NULL(c.lockedUntil) OR c.lockedUntil <= @now))";
 
-/// What the time since which something waits is compared with: a message that is not delayed is visible from 0 on.
+/// The condition that something waits since a time, but for the time: a message that is not delayed is visible from 0 on.
 const WAITS: &str = "c.visibleAt <= @since AND c.enqueuedAt";
 
 const OLDEST_FIRST: &str = " ORDER BY c.enqueuedAt";
