@@ -58,7 +58,7 @@ impl RequestTerms {
         terms
     }
 
-    /// The same for a request that something waits for which expires, such as a lock: the driver gives up soon, and the
+    /// Terms for a request that holds up a lock or something else that expires: the driver gives up soon, and the
     /// provider tries again, with the lock renewed in between.
     pub(crate) fn brief(&self) -> Self {
         let mut terms = self.clone();
@@ -68,7 +68,7 @@ impl RequestTerms {
         terms
     }
 
-    /// The same for the renewal of a lock: a request that is not answered is given up while there is time for another.
+    /// Terms for the renewal of a lock: a request that is not answered is given up while there is time for another.
     pub(crate) fn of_renewal(&self) -> Self {
         let mut terms = self.brief();
         terms.availability.end_to_end_timeout = Some(RENEWAL_TIMEOUT);
@@ -175,7 +175,7 @@ pub(crate) fn decide(question: RegionQuestion<'_>) -> Result<RegionDecision, Str
     }
 }
 
-/// What a provider does about the account as it is now.
+/// The reaction of a provider to the account as it is now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum AccountChange {
     /// It goes on, in its region or in the only one.

@@ -77,7 +77,7 @@ impl Store {
         self.not_sent.notified().await;
     }
 
-    /// The same for requests that a lock waits for.
+    /// A store for requests that hold up a lock: the driver gives up soon.
     pub(crate) fn brief(&self) -> Self {
         Self { is_brief: true, ..self.clone() }
     }

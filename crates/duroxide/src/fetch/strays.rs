@@ -59,7 +59,7 @@ impl Strays {
         is_first
     }
 
-    /// Takes some instances. If there are none, the task ends.
+    /// Takes all waiting instances. The task ends when it gets an empty list.
     fn take(&self) -> Vec<String> {
         let mut state = self.state();
         let taken = std::mem::take(&mut state.waiting);

@@ -111,7 +111,7 @@ mod tests {
         assert!(witness.gone().is_empty(), "it has left");
     }
 
-    /// An outage frees no locks: nobody could extend a lease.
+    /// An outage frees no locks: no process could extend its lease.
     #[test]
     fn no_process_is_gone_because_of_an_outage() {
         let mut witness = Witness::default();

@@ -16,7 +16,7 @@ use crate::documents::{DELETION_LEASE_MS, IntentDocument, delivery, kinds};
 use crate::failure::Failure;
 use crate::store::{Scope, millis};
 
-/// What the reconciler's requests are measured as.
+/// The operation that the reconciler's requests are counted under.
 pub(crate) const RECONCILER: &str = "reconciler";
 
 /// The work that stopped processes left behind: intents older than a delivery attempt may take, and interrupted deletions.

@@ -9,7 +9,7 @@ use sidereal_duroxide::CosmosDBProvider;
 use crate::turns::{Done, ack, completed, enqueue, fetch, fetch_activity, raised, start};
 use crate::world::World;
 
-/// What texts are made of.
+/// The repeated units of the texts.
 const UNITS: [&str; 6] = ["x", "\"", "\\", "\u{1}", "ü", JSON];
 
 const JSON: &str = r#"{"id":1,"say":"\"hi\""},"#;

@@ -46,7 +46,7 @@ const TARGETS: [(&str, Option<Operation>); 4] = [
     ("everything", None),
 ];
 
-/// What the loops have done.
+/// Commits and activity runs of the loops.
 #[derive(Debug, Default)]
 struct Log {
     /// When turns of instances were committed.
@@ -183,7 +183,7 @@ async fn renew_activity(provider: &CosmosDBProvider, token: &str) {
     }
 }
 
-/// What a turn decides.
+/// The outcome of a turn.
 #[derive(Clone, Debug, Default)]
 struct Turn {
     execution: u64,
