@@ -61,7 +61,9 @@ impl Core {
     /// Learns from the leases which processes are gone, and by which name this one is known.
     pub(crate) async fn learn_processes(&self) {
         let (name, gone) = (self.leases.process_name().await, self.leases.gone_processes().await);
-        self.processes.set(name, gone, self.leases.has_others().await);
+        if let Some(gone) = self.processes.set(name, gone, self.leases.has_others().await) {
+            self.dispatch.processes_gone(&gone);
+        }
     }
 
     /// Keeps the lease of this process while it may hold locks, until the provider is shut down.

@@ -53,11 +53,19 @@ pub(crate) struct Processes {
 const RECOMMENDED_LOCK: Duration = Duration::from_secs(30);
 
 impl Processes {
-    pub(crate) fn set(&self, name: Option<String>, gone: Vec<String>, has_others: bool) {
+    /// Records what the leases say. Returns the processes that are gone if there are others than before.
+    pub(crate) fn set(
+        &self,
+        name: Option<String>,
+        gone: Vec<String>,
+        has_others: bool,
+    ) -> Option<Arc<BTreeSet<String>>> {
         // Relaxed here and below: the flags only decide on a warning.
         self.has_others.store(has_others, Ordering::Relaxed);
         self.name.store(name.map(Arc::new));
-        self.gone.store(Arc::new(gone.into_iter().collect()));
+        let gone: Arc<BTreeSet<String>> = Arc::new(gone.into_iter().collect());
+        let before = self.gone.swap(Arc::clone(&gone));
+        (before != gone).then_some(gone)
     }
 
     /// Warns once of a lock that is short for several machines.

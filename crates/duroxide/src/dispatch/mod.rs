@@ -13,6 +13,7 @@ mod messages;
 mod pace;
 mod turns;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -26,6 +27,7 @@ pub(crate) use items::{ItemHint, Wanted};
 pub(crate) use pace::PaceSettings;
 
 use crate::activity_filter::ActivityFilter;
+use crate::documents::SessionDocument;
 use crate::fetch::{Blocked, LockedTurn, ReadMessage, SharedFilter, TurnTerms};
 use crate::last_fetch::WorkerTerms;
 use hand_off::{Parked, WaitingDispatcher, WorkerWaiter};
@@ -184,8 +186,17 @@ impl Dispatch {
     }
 
     /// A worker has a session until a time, of this process or of another. Says whether activities wait for that.
-    pub(crate) fn session_held(&self, session: &str, owner: &str, until: i64) -> bool {
-        self.takes_hints && self.state().items.session_held(session, owner, until)
+    pub(crate) fn session_held(&self, session: &SessionDocument) -> bool {
+        self.takes_hints && self.state().items.session_held(session)
+    }
+
+    /// Frees the sessions of processes whose leases have ended: any worker may claim those now.
+    pub(crate) fn processes_gone(&self, gone: &BTreeSet<String>) {
+        let State { parked, items, .. } = &mut *self.state();
+        let freed = items.free_sessions_of(gone);
+        if freed > 0 {
+            parked.wake_workers(items, freed);
+        }
     }
 
     /// An instance for a dispatcher to lock; if there is none, or one is being locked for it, a waiter.

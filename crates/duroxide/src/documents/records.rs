@@ -5,6 +5,7 @@ use sidereal_protocol::Etag;
 
 use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, Unknown, kinds};
 use crate::ids;
+use crate::locks::LockView;
 
 /// One event of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -111,6 +112,9 @@ pub(crate) struct SessionDocument {
     pub(crate) locked_until: i64,
     pub(crate) last_activity: i64,
     pub(crate) created_at: i64,
+    /// The process of the worker: the session is free when its lease has ended.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) lock_owner: Option<String>,
     #[serde(flatten)]
     pub(crate) unknown: Unknown,
     #[serde(rename = "_etag", default, skip_serializing)]
@@ -119,24 +123,25 @@ pub(crate) struct SessionDocument {
 
 impl SessionDocument {
     /// A session that a worker claims first.
-    pub(crate) fn claimed(session: &str, owner: &str, now: i64, until: i64) -> Self {
+    pub(crate) fn claimed(session: &str, owner: &str, now: i64) -> Self {
         Self {
             id: ids::session(session),
             instance_id: ids::session_partition(session),
             kind: kinds::SESSION.to_owned(),
             session_id: session.to_owned(),
             owner_id: owner.to_owned(),
-            locked_until: until,
+            locked_until: now,
             last_activity: now,
             created_at: now,
+            lock_owner: None,
             unknown: Unknown::default(),
             etag: None,
         }
     }
 
     /// Whether another worker has it.
-    pub(crate) fn is_held_by_another(&self, owner: &str, now: i64) -> bool {
-        self.owner_id != owner && self.locked_until > now
+    pub(crate) fn is_held_by_another(&self, owner: &str, locks: &LockView) -> bool {
+        self.owner_id != owner && locks.holds(Some(self.locked_until), self.lock_owner.as_deref())
     }
 }
 

@@ -15,6 +15,7 @@ use crate::documents::SessionDocument;
 use crate::failure::{Cause, Failure};
 use crate::ids;
 use crate::store::{Scope, millis};
+use crate::telemetry::Occurrence;
 use crate::write::Write;
 
 const RENEW: &str = "renew_session_lock";
@@ -72,17 +73,22 @@ impl Core {
         let now = self.store.now();
         let until = now.saturating_add(millis(config.lock_timeout));
         let (document, write) = match there {
-            Some(there) if there.is_held_by_another(&config.owner_id, now) => {
+            Some(there) if there.is_held_by_another(&config.owner_id, &self.lock_view()) => {
                 return Ok(self.session_is_held(there, config));
             }
             Some(mut there) => {
+                if there.owner_id != config.owner_id && there.locked_until > now {
+                    self.store.telemetry.occurred(Occurrence::LockTakenOver);
+                }
                 there.owner_id.clone_from(&config.owner_id);
-                (there.locked_until, there.last_activity) = (until, now);
+                there.last_activity = now;
+                self.lock_session(&mut there, until);
                 let write = Write::replace(&there.id, &there, there.etag.clone());
                 (there, write)
             }
             None => {
-                let new = SessionDocument::claimed(session, &config.owner_id, now, until);
+                let mut new = SessionDocument::claimed(session, &config.owner_id, now);
+                self.lock_session(&mut new, until);
                 let write = Write::create(&new.id, &new);
                 (new, write)
             }
@@ -96,7 +102,10 @@ impl Core {
                 // Written all the same, or changed by another worker: perhaps one that has sessions by the same name.
                 _ => {
                     let there = self.read_session(session).await?;
-                    let held = there.filter(|there| there.locked_until > now);
+                    let locks = self.lock_view();
+                    let held = there.filter(|there| {
+                        locks.holds(Some(there.locked_until), there.lock_owner.as_deref())
+                    });
                     let claim = held.map(|held| self.session_is_held(held, config));
                     Ok(claim.unwrap_or(SessionClaim::Changed))
                 }
@@ -104,10 +113,16 @@ impl Core {
         }
     }
 
-    /// Takes note of a session that somebody has.
+    /// Sets the lock of a session, in the name of this process.
+    fn lock_session(&self, session: &mut SessionDocument, until: i64) {
+        (session.locked_until, session.lock_owner) = (until, self.processes.name());
+    }
+
+    /// Records a session that a worker has.
     fn session_is_held(&self, there: SessionDocument, config: &SessionFetchConfig) -> SessionClaim {
-        let is_noted =
-            self.dispatch.session_held(&there.session_id, &there.owner_id, there.locked_until);
+        // During an outage a lock holds past its time. Its activities are tried again after a while: recorded as held, they would
+        // be ready again immediately.
+        let is_noted = there.locked_until > self.store.now() && self.dispatch.session_held(&there);
         if there.owner_id == config.owner_id {
             self.sessions.note(there);
             return SessionClaim::Claimed;
@@ -229,13 +244,13 @@ impl Core {
         mut session: SessionDocument,
         terms: Renewal<'_>,
     ) -> Result<bool, Failure> {
-        session.locked_until = self.store.now().saturating_add(millis(terms.extend_for));
+        let until = self.store.now().saturating_add(millis(terms.extend_for));
+        self.lock_session(&mut session, until);
         let write = Write::replace(&session.id, &session, session.etag.clone());
         match self.write_session(session, write).await {
             Ok(written) => {
                 self.sessions.update(&written);
-                let SessionDocument { session_id, owner_id, locked_until, .. } = &written;
-                self.dispatch.session_held(session_id, owner_id, *locked_until);
+                self.dispatch.session_held(&written);
                 Ok(true)
             }
             Err(failure) => match failure.cause {

@@ -2,6 +2,7 @@
 //! answer lost, once or until the driver gives up, the process gone before or after it. Afterwards nothing is lost,
 //! nothing happened twice, nothing is stuck, and the history has no gap.
 
+mod cancelling;
 mod deletion;
 mod delivery;
 mod fetching;

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::providers::{Provider, ProviderAdmin, TagFilter, WorkItem};
+use duroxide::providers::{Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 use tokio::time::Instant;
@@ -294,6 +294,59 @@ async fn locks_of_a_process_that_is_gone_are_taken_over_after_its_lease() {
     let took = taken_over(&world, || CosmosDBProviderConfig::with_client(world.client())).await;
     assert!(took < Duration::from_secs(14), "{took:?}");
     assert!(took > Duration::from_secs(5), "not before its lease: {took:?}");
+}
+
+/// How long the second activity of a session waits for another worker, after the process that has the session is gone.
+/// The session was held until its own lock ended, although the activity's was free after the lease.
+async fn session_taken_over(
+    config: impl Fn() -> CosmosDBProviderConfig,
+    world: &World,
+) -> Duration {
+    let new = || CosmosDBProvider::new(config().with_clock(world.clock()));
+    let (holder, other) = (new().await.unwrap(), new().await.unwrap());
+    let of = |name: &str| SessionFetchConfig { owner_id: name.to_owned(), lock_timeout: LONG_LOCK };
+    let (poll, tags) = (Duration::from_secs(300), TagFilter::Any);
+    let activities = (2..4).map(|id| activity("i", id, Some("s"))).collect();
+    turns::begin(&holder, "i", Done { activities, ..Done::first("i") }).await;
+    // It has a lease once it has polled.
+    let (one, three) = (of("one"), of("three"));
+    let empty = holder.fetch_orchestration_item(LONG_LOCK, Duration::from_secs(6), None).await;
+    assert!(empty.unwrap().is_none());
+    for _ in 0..2 {
+        let item = holder.fetch_work_item(LONG_LOCK, poll, Some(&one), &tags).await.unwrap();
+        assert!(item.is_some());
+    }
+    let mut waiting = std::pin::pin!(other.fetch_work_item(LONG_LOCK, poll, Some(&three), &tags));
+    assert!(tokio::time::timeout(LONG_LOCK / 4, &mut waiting).await.is_err(), "it is held");
+    drop(holder);
+    let gone = Instant::now();
+    let (item, token, _) = waiting.await.unwrap().unwrap();
+    assert_eq!(item, activity("i", 2, Some("s")));
+    let took = gone.elapsed();
+    // The session is its own now: it keeps it, and has the next activity.
+    other.renew_work_item_lock(&token, LONG_LOCK).await.unwrap();
+    let renewed = other.renew_session_lock(&["three"], LONG_LOCK, LONG_LOCK).await.unwrap();
+    assert_eq!(renewed, 1);
+    let next = other.fetch_work_item(LONG_LOCK, poll, Some(&three), &tags).await.unwrap();
+    assert_eq!(next.map(|(item, _, _)| item), Some(activity("i", 3, Some("s"))));
+    took
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_of_a_process_that_is_gone_are_taken_over_after_its_lease() {
+    let world = world();
+    let config = || CosmosDBProviderConfig::with_client(world.client());
+    let took = session_taken_over(config, &world).await;
+    assert!(took < Duration::from_secs(14), "{took:?}");
+    assert!(took > Duration::from_secs(5), "not before its lease: {took:?}");
+    let world = self::world();
+    let config = || {
+        let mut config = CosmosDBProviderConfig::with_client(world.client());
+        config.leases = sidereal_duroxide::Leases::InMemory;
+        config
+    };
+    let took = session_taken_over(config, &world).await;
+    assert!(took > Duration::from_secs(60), "by time alone: {took:?}");
 }
 
 #[tokio::test(start_paused = true)]

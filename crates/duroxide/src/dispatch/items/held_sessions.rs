@@ -8,6 +8,7 @@ use duroxide::providers::TagFilter;
 use super::hint::{ItemHint, Order};
 use super::lanes::{Lanes, oldest};
 use crate::dispatch::turns::MAX_HINTS;
+use crate::documents::SessionDocument;
 
 /// Sessions by the worker that has them, until its lock ends.
 #[derive(Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct HeldSessions {
 #[derive(Debug)]
 struct Held {
     owner: Arc<str>,
+    /// The process of the worker, if it is known.
+    process: Option<String>,
     until: i64,
     waiting: Lanes,
 }
@@ -28,7 +31,9 @@ struct Held {
 impl HeldSessions {
     /// Notes that a worker has a session until a time. What waits for the session waits for that worker then. There is a
     /// most of sessions: one too many is not noted, which is said.
-    pub(super) fn note(&mut self, session: &str, owner: &str, until: i64) -> bool {
+    pub(super) fn note(&mut self, session: &SessionDocument) -> bool {
+        let (until, process) = (session.locked_until, session.lock_owner.clone());
+        let (session, owner) = (session.session_id.as_str(), session.owner_id.as_str());
         let waiting = match self.end(session) {
             Some(held) => held.waiting,
             None if self.by_name.len() >= MAX_HINTS => return false,
@@ -39,7 +44,7 @@ impl HeldSessions {
             self.by_owner.entry(Arc::clone(&owner)).or_default().insert(Arc::clone(&name));
         }
         self.ends.insert((until, Arc::clone(&name)));
-        self.by_name.insert(name, Held { owner, until, waiting });
+        self.by_name.insert(name, Held { owner, process, until, waiting });
         true
     }
 
@@ -128,6 +133,15 @@ impl HeldSessions {
             free.extend(held.into_iter().flat_map(|held| held.waiting.into_hints()));
         }
         free
+    }
+
+    /// Ends the sessions of processes that are gone. Returns the activities that waited for them.
+    pub(super) fn end_of_processes(&mut self, gone: &BTreeSet<String>) -> Vec<ItemHint> {
+        let is_gone = |held: &Held| held.process.as_ref().is_some_and(|it| gone.contains(it));
+        let ended = self.by_name.iter().filter(|(_, held)| is_gone(held));
+        let ended: Vec<Arc<str>> = ended.map(|(name, _)| Arc::clone(name)).collect();
+        let held = ended.into_iter().filter_map(|name| self.end(&name));
+        held.flat_map(|held| held.waiting.into_hints()).collect()
     }
 
     /// Sessions whose workers do not wait, those first that most activities wait for.

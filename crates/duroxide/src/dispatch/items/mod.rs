@@ -12,6 +12,7 @@ use duroxide::providers::TagFilter;
 pub(crate) use hint::ItemHint;
 
 use super::turns::MAX_HINTS;
+use crate::documents::SessionDocument;
 use held_sessions::HeldSessions;
 use hint::Order;
 use lanes::{Lanes, oldest};
@@ -149,8 +150,16 @@ impl ItemHints {
 
     /// Notes that a worker has a session until a time, of this process or of another: its activities are for that one.
     /// Says whether it is noted: there is a most of sessions.
-    pub(crate) fn session_held(&mut self, session: &str, owner: &str, until: i64) -> bool {
-        self.held.note(session, owner, until)
+    pub(crate) fn session_held(&mut self, session: &SessionDocument) -> bool {
+        self.held.note(session)
+    }
+
+    /// Frees the sessions of processes that are gone. Returns how many activities waited for them.
+    pub(crate) fn free_sessions_of(&mut self, gone: &BTreeSet<String>) -> usize {
+        let free = self.held.end_of_processes(gone);
+        let freed = free.len();
+        free.into_iter().for_each(|hint| self.free.insert(hint));
+        freed
     }
 
     /// The worker that has the session of an activity.
@@ -389,10 +398,15 @@ mod tests {
         ItemHint { session: Some(session.to_owned()), ..hint(id, enqueued_at) }
     }
 
+    fn held(session: &str, owner: &str, until: i64) -> SessionDocument {
+        let free = SessionDocument::claimed(session, owner, 0);
+        SessionDocument { locked_until: until, ..free }
+    }
+
     #[test]
     fn activities_that_nobody_takes_do_not_keep_others_from_being_known() {
         let mut hints = ItemHints::default();
-        hints.session_held("s", "elsewhere", 1_000);
+        hints.session_held(&held("s", "elsewhere", 1_000));
         for number in 0..MAX_HINTS {
             let hint = match number % 2 {
                 0 => tagged(&number.to_string(), "gpu", 1),
@@ -419,17 +433,17 @@ mod tests {
             hints.pop(Wanted { tags: all, owner: Some(owner) }).map(|hint| hint.id)
         };
         hints.push(of_session("1", "s", 1), 1);
-        hints.session_held("s", "one", 100);
+        hints.session_held(&held("s", "one", 100));
         hints.push(of_session("2", "s", 2), 2);
         hints.push(hint("3", 3), 3);
         assert_eq!(popped(&mut hints, "other").as_deref(), Some("3"));
         assert_eq!(popped(&mut hints, "other"), None);
         assert_eq!(popped(&mut hints, "one").as_deref(), Some("1"));
         hints.push(of_session("1", "s", 1), 3);
-        hints.session_held("s", "one", 200);
+        hints.session_held(&held("s", "one", 200));
         assert_eq!(hints.next_later(), Some(200), "its lock was extended");
         assert!(!hints.fire(199) && popped(&mut hints, "other").is_none());
-        hints.session_held("s", "third", 300);
+        hints.session_held(&held("s", "third", 300));
         assert_eq!(popped(&mut hints, "one"), None, "it has another owner");
         assert_eq!(popped(&mut hints, "third").as_deref(), Some("1"));
         assert!(hints.fire(300));
@@ -438,22 +452,41 @@ mod tests {
     }
 
     #[test]
+    fn activities_of_a_session_are_for_any_worker_once_its_process_is_gone() {
+        let mut hints = ItemHints::default();
+        let of = |process: &str, session: &str| SessionDocument {
+            lock_owner: Some(process.to_owned()),
+            ..held(session, session, 100)
+        };
+        hints.session_held(&of("dead", "s"));
+        hints.session_held(&of("alive", "t"));
+        hints.push(of_session("1", "s", 1), 1);
+        hints.push(of_session("2", "t", 2), 2);
+        let wanted = Wanted { tags: &TagFilter::Any, owner: Some("other") };
+        assert!(!hints.has(wanted));
+        let gone = BTreeSet::from(["dead".to_owned()]);
+        assert_eq!((hints.free_sessions_of(&gone), hints.free_sessions_of(&gone)), (1, 0));
+        assert_eq!(hints.pop(wanted).map(|hint| hint.id).as_deref(), Some("1"));
+        assert!(!hints.has(wanted), "the other process has its lease");
+    }
+
+    #[test]
     fn there_is_a_most_of_held_sessions() {
         let mut hints = ItemHints::default();
         for number in 0..MAX_HINTS {
-            assert!(hints.session_held(&number.to_string(), "one", 100));
+            assert!(hints.session_held(&held(&number.to_string(), "one", 100)));
         }
-        assert!(!hints.session_held("one more", "one", 100));
-        assert!(hints.session_held("0", "other", 200), "it is known");
+        assert!(!hints.session_held(&held("one more", "one", 100)));
+        assert!(hints.session_held(&held("0", "other", 200)), "it is known");
         hints.fire(100);
-        assert!(hints.session_held("one more", "one", 300));
+        assert!(hints.session_held(&held("one more", "one", 300)));
     }
 
     #[test]
     fn an_activity_of_a_held_session_is_known_by_its_id() {
         let mut hints = ItemHints::default();
         hints.push(of_session("1", "s", 1), 1);
-        hints.session_held("s", "one", 100);
+        hints.session_held(&held("s", "one", 100));
         assert!(!hints.push(of_session("1", "s", 1), 2), "there is no other version");
         hints.took("1", 50, 2);
         hints.push(of_session("2", "s", 1), 2);
