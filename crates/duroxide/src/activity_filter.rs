@@ -1,8 +1,32 @@
 //! Which activities are asked for: those that one worker takes, or that at least one of several does.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use duroxide::providers::TagFilter;
+
+/// The activities that a worker takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ActivityDemand<'a> {
+    pub(crate) tags: &'a TagFilter,
+    /// The name by which it has sessions, if it takes activities of sessions.
+    pub(crate) owner: Option<&'a str>,
+}
+
+/// What a worker asks for each time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct WorkerTerms {
+    pub(crate) tags: TagFilter,
+    /// The name by which it has sessions, if it takes activities of sessions.
+    pub(crate) owner: Option<String>,
+    pub(crate) lock_timeout: Duration,
+}
+
+impl WorkerTerms {
+    pub(crate) fn demand(&self) -> ActivityDemand<'_> {
+        ActivityDemand { tags: &self.tags, owner: self.owner.as_deref() }
+    }
+}
 
 /// Tags, and whether activities of sessions are among them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

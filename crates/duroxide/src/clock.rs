@@ -6,8 +6,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sidereal::driver::system::Clock;
 
-use crate::store::millis;
-
 /// A larger difference from the service's clock is corrected as soon as it is certain.
 const TOLERATED_SKEW_MS: i64 = 2_000;
 
@@ -149,6 +147,11 @@ impl ProviderClock {
     pub(crate) fn new_id(&self) -> String {
         self.clock.new_id().simple().to_string()
     }
+}
+
+/// A duration in milliseconds, the unit of all times in documents.
+pub(crate) fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn millis_since_epoch(time: SystemTime) -> i64 {

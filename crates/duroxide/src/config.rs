@@ -304,7 +304,9 @@ impl CosmosDBProviderConfig {
     #[cfg(feature = "otel")]
     pub(crate) fn telemetry(&self, dispatch: &Arc<Dispatch>) -> Telemetry {
         let Some(meter) = &self.meter else { return Telemetry::default() };
-        Telemetry::observe_queues(meter, dispatch);
+        // Weak: a provider of meters keeps its callbacks for as long as it lives.
+        let dispatch = Arc::downgrade(dispatch);
+        Telemetry::observe_queues(meter, move || Some(dispatch.upgrade()?.ready()));
         Telemetry::new(meter)
     }
 

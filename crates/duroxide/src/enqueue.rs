@@ -1,4 +1,4 @@
-//! Work that is enqueued by nobody's turn: by clients, and by the runtime itself.
+//! Enqueueing from outside a turn: by clients and by the runtime.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,11 +6,12 @@ use std::time::Duration;
 use duroxide::providers::{ProviderError, WorkItem};
 use serde_json::Value;
 
-use crate::core::Core;
-use crate::dispatch::ItemHint;
+use crate::clock::millis;
+use crate::dispatch::{Dispatch, ItemHint};
 use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
-use crate::store::millis;
+use crate::fetch::TurnFetcher;
+use crate::store::Store;
 use crate::work_items::{Enqueued, addressee, encode, is_start, message, worker_item};
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
@@ -18,10 +19,18 @@ use crate::{PATIENCE_MS, ids};
 const FOR_ORCHESTRATOR: &str = "enqueue_for_orchestrator";
 const FOR_WORKER: &str = "enqueue_for_worker";
 
-impl Core {
+/// Enqueues messages and activities from outside a turn.
+#[derive(Debug)]
+pub(crate) struct Enqueuer {
+    pub(crate) store: Store,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) turns: Arc<TurnFetcher>,
+}
+
+impl Enqueuer {
     /// Enqueues a message to an instance. The instance need not be there.
     pub(crate) async fn enqueue_message(
-        self: &Arc<Self>,
+        &self,
         item: &WorkItem,
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
@@ -37,14 +46,14 @@ impl Core {
         let enqueued = Enqueued { is_start: is_start(item), ..self.enqueued(delay) };
         let (mut message, parts) = message(id, instance, text, enqueued);
         let tell = |failure: Failure| failure.tell(FOR_ORCHESTRATOR, instance);
-        if self.create_locked(&message, item).await.map_err(tell)? {
+        if self.turns.create_locked(&message, item).await.map_err(tell)? {
             return Ok(());
         }
         let create = Write::create(&message.id, &message);
         let until = self.store.now().saturating_add(PATIENCE_MS);
         message.etag =
-            self.create_with_parts(instance, create, &parts, until).await.map_err(tell)?;
-        self.message_is_there(message, Some(item.clone()));
+            self.store.create_with_parts(instance, create, &parts, until).await.map_err(tell)?;
+        self.turns.message_is_there(message, Some(item.clone()));
         Ok(())
     }
 
@@ -62,7 +71,7 @@ impl Core {
             worker.work_item = payload;
             let create = Write::create(&worker.id, &worker);
             let until = self.store.now().saturating_add(PATIENCE_MS);
-            self.create_with_parts(&instance, create, &parts, until).await.map_err(tell)?;
+            self.store.create_with_parts(&instance, create, &parts, until).await.map_err(tell)?;
         }
         let hint = ItemHint::of(&worker, None);
         self.dispatch.item_enqueued(hint, worker.visible_at, self.store.now());

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use opentelemetry::metrics::Meter;
 
-use crate::core::Core;
+use crate::outbox::Outbox;
+use crate::store::Store;
 use crate::telemetry::{Gauge, Telemetry};
 
 const CORRECTION: Gauge = Gauge {
@@ -26,18 +27,14 @@ const OLDEST: Gauge = Gauge {
 };
 
 /// Reports the gauges for as long as the provider lives.
-pub(crate) fn observe(meter: &Meter, core: &Arc<Core>) {
+pub(crate) fn observe(meter: &Meter, store: &Store, outbox: &Arc<Outbox>) {
+    let clock = store.clock().clone();
+    Telemetry::observe(meter, CORRECTION, move || Some(clock.correction()));
     // Weak: a provider of meters keeps its callbacks for as long as it lives.
-    let weak = || Arc::downgrade(core);
-    let of = weak();
-    Telemetry::observe(meter, CORRECTION, move || Some(of.upgrade()?.store.clock().correction()));
-    let of = weak();
-    Telemetry::observe(meter, UNDELIVERED, move || {
-        i64::try_from(of.upgrade()?.undelivered.waiting().0).ok()
-    });
-    let of = weak();
+    let weak = Arc::downgrade(outbox);
+    Telemetry::observe(meter, UNDELIVERED, move || i64::try_from(weak.upgrade()?.waiting().0).ok());
+    let (weak, clock) = (Arc::downgrade(outbox), store.clock().clone());
     Telemetry::observe(meter, OLDEST, move || {
-        let core = of.upgrade()?;
-        Some(core.store.now().saturating_sub(core.undelivered.waiting().1?))
+        Some(clock.now().saturating_sub(weak.upgrade()?.waiting().1?))
     });
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::cache::Replay;
+use crate::clock::millis;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, WorkerDocument};
-use crate::fetch::TurnTerms;
-use crate::store::millis;
+use crate::turn::TurnTerms;
 
 /// The most locks that are remembered. A process that holds more reads again what it forgot.
 const MAX_HELD: usize = 10_000;

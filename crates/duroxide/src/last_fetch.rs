@@ -8,33 +8,17 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use duroxide::providers::TagFilter;
 use tokio::task;
 use tokio::time::Instant;
 
+use crate::activity_filter::WorkerTerms;
 use crate::cache::Version;
-use crate::dispatch::Wanted;
 
 /// The most workers that are remembered. Workers that have ended are among them, so all are forgotten then.
 const MAX_WORKERS: usize = 1_000;
 
 /// Where activities take less on average, the next ones are claimed while workers are still busy with others.
 const SHORT_ACTIVITY: Duration = Duration::from_millis(100);
-
-/// What a worker asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WorkerTerms {
-    pub(crate) tags: TagFilter,
-    /// The name by which it has sessions, if it takes activities of sessions.
-    pub(crate) owner: Option<String>,
-    pub(crate) lock_timeout: Duration,
-}
-
-impl WorkerTerms {
-    pub(crate) fn wanted(&self) -> Wanted<'_> {
-        Wanted { tags: &self.tags, owner: self.owner.as_deref() }
-    }
-}
 
 /// An activity that a worker was given.
 #[derive(Debug)]
@@ -132,6 +116,8 @@ impl LastFetches {
 
 #[cfg(test)]
 mod tests {
+    use duroxide::providers::TagFilter;
+
     use std::sync::Arc;
 
     use super::*;

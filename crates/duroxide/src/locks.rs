@@ -11,6 +11,8 @@ use std::time::Duration;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use serde_json::{Value, json};
 
+use crate::clock::millis;
+
 /// How locks of others are judged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockView {
@@ -38,6 +40,12 @@ impl LockView {
         };
         (condition, parameters)
     }
+}
+
+/// Whether locking took so long that the lock might end before the work does: a runtime counts the time of a lock from when it
+/// was given it.
+pub(crate) fn is_late(locked_until: i64, lock_timeout: Duration, now: i64) -> bool {
+    locked_until.saturating_sub(now) < millis(lock_timeout) / 2
 }
 
 /// The name of this process in its locks, and the processes whose leases have ended.
@@ -85,8 +93,9 @@ impl Processes {
         self.name.load().as_deref().cloned()
     }
 
-    pub(crate) fn gone(&self) -> Arc<BTreeSet<String>> {
-        self.gone.load_full()
+    /// How locks of others are judged at a time.
+    pub(crate) fn lock_view(&self, time: i64) -> LockView {
+        LockView { time, gone: self.gone.load_full() }
     }
 }
 

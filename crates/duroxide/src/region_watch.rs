@@ -3,25 +3,32 @@
 //! The driver refuses the requests of an unpinned provider by the same snapshot that it routes by, as soon as the account
 //! takes writes in several regions. So none of them reaches a second region before the container is pinned.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use sidereal::Response;
 use sidereal::prelude::*;
 use sidereal_protocol::AccountProperties;
 
-use crate::core::Core;
 use crate::infrastructure::agree_on_region;
 use crate::region::{AccountChange, RequestTerms, follow};
+use crate::store::Store;
+use crate::tasks::Tasks;
 
 /// The least time between two reads of the account.
 const LEAST_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Core {
+/// Follows the account.
+#[derive(Debug)]
+pub(crate) struct AccountWatch {
+    pub(crate) store: Store,
+    pub(crate) tasks: Tasks,
+}
+
+impl AccountWatch {
     /// Follows the account until the provider ends. It is read at every interval, and at once after a request that the
     /// driver has not sent.
     pub(crate) async fn watch_account(
-        self: Arc<Self>,
+        self,
         client: CosmosClient,
         mut pinned: Option<RegionName>,
         interval: Duration,
@@ -73,6 +80,6 @@ impl Core {
     fn end(&self, reason: &str) {
         tracing::error!(reason, "the provider ends");
         self.store.set_terms(RequestTerms::nothing());
-        self.shutdown.cancel();
+        self.tasks.cancel();
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use sidereal_protocol::Etag;
 
-use crate::documents::TombstoneDocument;
+use crate::documents::{InstanceDocument, TombstoneDocument};
 use crate::ids;
 
 /// The most changes of one batch.
@@ -80,6 +80,11 @@ impl Write {
     /// Replaces a document.
     pub(crate) fn replace(id: &str, document: &impl Serialize, if_match: Option<Etag>) -> Self {
         Self { id: id.to_owned(), change: Change::Replace { document: json(document), if_match } }
+    }
+
+    /// Replaces an instance, conditional on its etag: the first change of a batch that the instance fences.
+    pub(crate) fn replace_instance(instance: &InstanceDocument) -> Self {
+        Self::replace(&instance.id, instance, instance.etag.clone())
     }
 
     /// Deletes a document.

@@ -11,14 +11,13 @@ use duroxide::providers::ProviderError;
 use sidereal::BatchOperationResult;
 use sidereal_protocol::Etag;
 
+use super::TurnCommitter;
 use super::next_turn::{LockedNext, NextTurn};
-use super::{AckPlan, replaced};
+use super::plan::AckPlan;
 use crate::PATIENCE_MS;
-use crate::core::Core;
 use crate::documents::InstanceDocument;
 use crate::failure::{Cause, Failure};
 use crate::held::HeldTurn;
-use crate::store::millis;
 use crate::write::Write;
 
 pub(super) const ACK: &str = "ack_orchestration_item";
@@ -84,7 +83,7 @@ fn etags(batch: &[Write], results: &[BatchOperationResult]) -> Etags {
     written.filter_map(|(write, it)| Some((write.id.clone(), it.etag()?.clone()))).collect()
 }
 
-impl Core {
+impl TurnCommitter {
     /// Sends a plan, with the locks of the next turn if there are any. What keeps those from being written does not keep
     /// the turn from being committed.
     pub(super) async fn commit_with_next(
@@ -112,7 +111,7 @@ impl Core {
         let committed = self.commit(token, held, plan, may_be_written).await;
         if may_be_written {
             // No dispatcher works with the lock, if it was granted.
-            self.spawn_release(next_token);
+            self.turns.spawn_release(next_token);
         }
         Ok((committed?, None))
     }
@@ -148,12 +147,13 @@ impl Core {
         let mut pauses = self.store.pauses();
         loop {
             let mut instance = step.instance(held, self.store.now());
-            let batch: Vec<Write> =
-                std::iter::once(replaced(&instance)).chain(writes.iter().cloned()).collect();
+            let batch: Vec<Write> = std::iter::once(Write::replace_instance(&instance))
+                .chain(writes.iter().cloned())
+                .collect();
             let failure = match self.store.write_once(&partition, &batch).await {
                 Ok(results) => {
                     instance.etag = results.first().and_then(|it| it.etag().cloned());
-                    self.renewed(token, held, instance);
+                    self.locks.renewed(token, held, instance);
                     return Ok(etags(&batch, &results));
                 }
                 Err(failure) => failure,
@@ -180,7 +180,7 @@ impl Core {
             }
             match failure.cause {
                 Cause::Transient if !is_over => {
-                    self.keep_lock(token, held).await?;
+                    self.locks.keep_lock(ACK, token, held).await?;
                     pauses.pause().await;
                 }
                 _ => return Err(self.uncommitted(token, &partition, &failure)),
@@ -193,7 +193,7 @@ impl Core {
         match failure.cause {
             // The runtime would record a failure of the orchestration by the same token.
             Cause::Transient | Cause::Ambiguous => {
-                self.turns.kill(token);
+                self.locks.held.kill(token);
                 failure.tell(ACK, partition)
             }
             Cause::Conflict if failure.position != Some(0) => {
@@ -201,7 +201,7 @@ impl Core {
                 ProviderError::permanent(ACK, sentence)
             }
             Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => {
-                self.lost(ACK, partition)
+                self.locks.lost(ACK, partition)
             }
             Cause::Refused => failure.tell(ACK, partition),
         }
@@ -216,9 +216,9 @@ impl Core {
         give_up: i64,
     ) -> Result<bool, ProviderError> {
         let partition = held.instance.instance_id.clone();
-        let there = self.read_instance_patiently(&partition, give_up).await;
+        let there = self.store.read_instance_patiently(&partition, give_up).await;
         let there = there.map_err(|failure| self.uncommitted(token, &partition, &failure))?;
-        let there = there.ok_or_else(|| self.lost(ACK, &partition))?;
+        let there = there.ok_or_else(|| self.locks.lost(ACK, &partition))?;
         let is_written = step.is_written(&there, token);
         // A removal that was written has changed the version, and nothing else that counts.
         let is_same = there.etag == held.instance.etag
@@ -227,75 +227,6 @@ impl Core {
             held.instance = there;
             return Ok(is_written);
         }
-        Err(self.lost(ACK, &partition))
-    }
-
-    /// Extends the lock of a commit that has to wait, if less than half of it is left.
-    pub(super) async fn keep_lock(
-        &self,
-        token: &str,
-        held: &mut HeldTurn,
-    ) -> Result<(), ProviderError> {
-        let now = self.store.now();
-        let left = held.instance.locked_until.unwrap_or_default().saturating_sub(now);
-        if left > millis(held.lock_timeout) / 2 {
-            return Ok(());
-        }
-        let until = now.saturating_add(millis(held.lock_timeout));
-        match self.extend(token, held, until).await {
-            Ok(()) => Ok(()),
-            Err(failure) if matches!(failure.cause, Cause::Transient | Cause::Ambiguous) => Ok(()),
-            Err(_) => Err(self.lost(ACK, &held.instance.instance_id)),
-        }
-    }
-
-    /// Extends the lock of a turn once.
-    pub(super) async fn extend(
-        &self,
-        token: &str,
-        held: &mut HeldTurn,
-        until: i64,
-    ) -> Result<(), Failure> {
-        let mut instance = held.instance.clone();
-        // A renewal never shortens.
-        instance.locked_until = instance.locked_until.max(Some(until));
-        let partition = instance.instance_id.clone();
-        match self.store.renew_once(&partition, &[replaced(&instance)]).await {
-            Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
-            Err(failure) if failure.cause == Cause::Ambiguous => {
-                let wanted = instance.locked_until;
-                match self.store.brief().read(&partition, &instance.id).await? {
-                    Some(there) if InstanceDocument::is_held_by(&there, token) => {
-                        let is_extended = there.locked_until >= wanted;
-                        held.instance = there;
-                        return if is_extended { Ok(()) } else { Err(failure) };
-                    }
-                    _ => return Err(failure),
-                }
-            }
-            Err(failure) => return Err(failure),
-        }
-        self.renewed(token, held, instance);
-        Ok(())
-    }
-
-    /// Notes an instance that was written, and the end of its lock.
-    fn renewed(&self, token: &str, held: &mut HeldTurn, instance: InstanceDocument) {
-        if instance.is_held_by(token) {
-            let until = instance.locked_until.unwrap_or_default();
-            self.turns.extend(token, until);
-            self.dispatch.turn_extended(&instance.instance_id, until);
-        }
-        held.instance = instance;
-    }
-
-    /// Reads an instance that a commit is about, until a moment has come.
-    pub(super) async fn read_instance_patiently(
-        &self,
-        instance: &str,
-        until: i64,
-    ) -> Result<Option<InstanceDocument>, Failure> {
-        let (store, id) = (self.store.brief(), crate::ids::instance(instance));
-        store.patiently(until, || store.read(instance, &id)).await
+        Err(self.locks.lost(ACK, &partition))
     }
 }

@@ -2,45 +2,48 @@
 
 use std::sync::Arc;
 
-use super::Outcome;
 use super::commit::Etags;
+use super::{Outcome, TurnCommitter};
 use crate::cache::Version;
-use crate::core::Core;
-use crate::dispatch::{Claimed, HandOff, ItemHint, Reservation};
+use crate::clock::millis;
+use crate::dispatch::{Claimed, HandOff, ItemHint, WorkerReservation};
 use crate::documents::{InstanceDocument, WorkerDocument};
 use crate::lock_token::LockToken;
-use crate::prefetch::is_late;
-use crate::store::millis;
+use crate::locks::is_late;
 use duroxide::providers::WorkItem;
 
 /// Workers that wait, reserved for the activities of a turn until it is committed. Dropped before, they wait on.
 #[derive(Debug)]
 pub(super) struct HandOffs<'a> {
-    core: &'a Arc<Core>,
+    committer: &'a Arc<TurnCommitter>,
     /// For each activity, what its worker is given.
     pub(super) handed: Vec<Option<HandOff>>,
-    reservations: Vec<Option<Reservation>>,
+    reservations: Vec<Option<WorkerReservation>>,
 }
 
 impl<'a> HandOffs<'a> {
     /// Reserves a worker for each activity that one waits for.
-    pub(super) fn reserve(core: &'a Arc<Core>, instance: &str, outcome: &Outcome) -> Self {
-        let reservations: Vec<Option<Reservation>> =
-            outcome.worker_items.iter().map(|item| core.dispatch.reserve(item)).collect();
-        let now = core.store.now();
-        let hand_off = |(item, reserved): (&WorkItem, &Option<Reservation>)| {
+    pub(super) fn reserve(
+        committer: &'a Arc<TurnCommitter>,
+        instance: &str,
+        outcome: &Outcome,
+    ) -> Self {
+        let reservations: Vec<Option<WorkerReservation>> =
+            outcome.worker_items.iter().map(|item| committer.dispatch.reserve(item)).collect();
+        let now = committer.store.now();
+        let hand_off = |(item, reserved): (&WorkItem, &Option<WorkerReservation>)| {
             let WorkItem::ActivityExecute { execution_id, id, .. } = item else { return None };
             let token = LockToken {
                 instance: instance.to_owned(),
                 worker_item: Some(crate::ids::worker_item(instance, *execution_id, *id)),
-                nonce: core.store.clock().new_id(),
+                nonce: committer.store.clock().new_id(),
             };
-            let locked_until = now.saturating_add(millis(reserved.as_ref()?.lock_timeout()));
-            let owner = core.processes.name();
+            let locked_until = now.saturating_add(millis(reserved.as_ref()?.demand().lock_timeout));
+            let owner = committer.processes.name();
             Some(HandOff { token: token.to_string(), locked_until, owner })
         };
         let handed = outcome.worker_items.iter().zip(&reservations).map(hand_off).collect();
-        Self { core, handed, reservations }
+        Self { committer, handed, reservations }
     }
 
     /// The turn is committed: hands the activities over, and tells of those that nobody waited for.
@@ -51,7 +54,7 @@ impl<'a> HandOffs<'a> {
         items: Vec<WorkItem>,
         etags: &Etags,
     ) {
-        let now = self.core.store.now();
+        let now = self.committer.store.now();
         let reservations = std::mem::take(&mut self.reservations);
         for ((reservation, worker), work_item) in reservations.into_iter().zip(workers).zip(items) {
             let Some(worker) = worker else {
@@ -63,31 +66,32 @@ impl<'a> HandOffs<'a> {
                 (Some(_), Some(reservation)) => {
                     let document = WorkerDocument { etag, ..worker.clone() };
                     let seen = Some(Version::of(instance));
-                    let claimed = self.core.note_claim(document, work_item, seen, now);
+                    let claimed =
+                        self.committer.activities.note_claim(document, work_item, seen, now);
                     self.hand(reservation, Box::new(claimed), now);
                 }
                 (_, reservation) => {
                     self.unreserve(reservation);
                     let hint = ItemHint::of(worker, etag);
-                    self.core.dispatch.item_enqueued(hint, worker.visible_at, now);
+                    self.committer.dispatch.item_enqueued(hint, worker.visible_at, now);
                 }
             }
         }
     }
 
-    fn hand(&self, reservation: Reservation, claimed: Box<Claimed>, now: i64) {
-        if is_late(claimed.locked_until, reservation.lock_timeout(), now) {
-            self.core.dispatch.unreserve(reservation);
-            return self.core.give_back(claimed);
+    fn hand(&self, reservation: WorkerReservation, claimed: Box<Claimed>, now: i64) {
+        if is_late(claimed.locked_until, reservation.demand().lock_timeout, now) {
+            self.committer.dispatch.unreserve(reservation);
+            return self.committer.activities.give_back(claimed);
         }
-        if let Err(claimed) = reservation.handover().hand(claimed) {
-            self.core.give_back(claimed);
+        if let Err(claimed) = reservation.hand(claimed) {
+            self.committer.activities.give_back(claimed);
         }
     }
 
-    fn unreserve(&self, reservation: Option<Reservation>) {
+    fn unreserve(&self, reservation: Option<WorkerReservation>) {
         if let Some(reservation) = reservation {
-            self.core.dispatch.unreserve(reservation);
+            self.committer.dispatch.unreserve(reservation);
         }
     }
 }

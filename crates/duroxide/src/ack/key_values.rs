@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use duroxide::EventKind;
 
-use super::Turn;
+use super::turn::Turn;
 use crate::documents::{KeyValueChange, KeyValueDocument, StagedChange};
 use crate::write::Write;
 

@@ -1,15 +1,47 @@
 //! Committing a turn: everything it wrote in one batch, or staged and then committed by one.
+//!
+//! `run.rs` is a commit from the call to its follow-up; `plan.rs` plans its documents; `commit.rs` sends the batches.
 
 mod commit;
+mod executions;
 mod hand_offs;
-mod hold;
 mod key_values;
 mod next_turn;
 mod plan;
 mod run;
 mod staging;
+mod turn;
+
+use std::sync::Arc;
+
+use crate::cache::ReplayCache;
+use crate::dispatch::Dispatch;
+use crate::fetch::TurnFetcher;
+use crate::locks::Processes;
+use crate::outbox::Outbox;
+use crate::store::Store;
+use crate::tasks::Tasks;
+use crate::turn_locks::TurnLocks;
+use crate::workers::ActivityQueue;
 
 #[cfg(test)]
 pub(crate) use next_turn::plan_next;
-pub(crate) use plan::{AckPlan, Turn, event_document, plan, replaced};
+#[cfg(test)]
+pub(crate) use plan::{AckPlan, plan};
 pub(crate) use run::Outcome;
+#[cfg(test)]
+pub(crate) use turn::Turn;
+
+/// Commits turns.
+#[derive(Debug)]
+pub(crate) struct TurnCommitter {
+    pub(crate) store: Store,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) replays: Arc<ReplayCache>,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) locks: Arc<TurnLocks>,
+    pub(crate) turns: Arc<TurnFetcher>,
+    pub(crate) activities: Arc<ActivityQueue>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) tasks: Tasks,
+}

@@ -4,17 +4,16 @@
 use std::sync::Arc;
 
 use super::plan::AckPlan;
-use super::{Outcome, replaced};
-use crate::core::Core;
+use super::{Outcome, TurnCommitter};
 use crate::dispatch::TurnReservation;
-use crate::fetch::{FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage, TurnTerms, plan};
 use crate::held::HeldTurn;
-use crate::write;
+use crate::turn::{FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage, TurnTerms, plan};
+use crate::write::{self, Write};
 
 /// Messages that came while a turn ran, and the dispatcher that would be given them next. Dropped before they are locked,
 /// they wait as any others.
 pub(super) struct NextTurn {
-    core: Arc<Core>,
+    committer: Arc<TurnCommitter>,
     instance: String,
     messages: Vec<ReadMessage>,
     reservation: Option<TurnReservation>,
@@ -30,7 +29,7 @@ pub(super) struct LockedNext {
 impl NextTurn {
     /// What follows a turn, if the instance goes on and nobody else has waited longer.
     pub(super) fn of(
-        core: &Arc<Core>,
+        committer: &Arc<TurnCommitter>,
         held: &HeldTurn,
         terms: &TurnTerms,
         outcome: &Outcome,
@@ -39,11 +38,11 @@ impl NextTurn {
             return None;
         }
         let instance = held.instance.instance_id.clone();
-        let (mut messages, reservation) = core.dispatch.reserve_next(&instance, terms)?;
+        let (mut messages, reservation) = committer.dispatch.reserve_next(&instance, terms)?;
         // What came while the turn was being locked may be part of it.
         messages.retain(|it| held.messages.iter().all(|held| held.id != it.document.id));
-        let (core, reservation) = (Arc::clone(core), Some(reservation));
-        let next = Self { core, instance, messages, reservation };
+        let (committer, reservation) = (Arc::clone(committer), Some(reservation));
+        let next = Self { committer, instance, messages, reservation };
         (!next.messages.is_empty()).then_some(next)
     }
 
@@ -52,7 +51,8 @@ impl NextTurn {
         let asked = self.reservation.as_ref()?.terms.asked();
         let messages = self.messages.clone();
         let (lock, token) = self
-            .core
+            .committer
+            .turns
             .with_new_token(&self.instance, asked, |terms| plan_next(commit, messages, terms));
         Some((lock?, token))
     }
@@ -77,7 +77,7 @@ pub(crate) fn plan_next(
     let view = InstanceView { instance, messages, has_unreadable: false };
     let FetchPlan::Lock(mut lock) = plan(view, terms) else { return None };
     let locks = lock.writes.drain(..).skip(1);
-    let instance = std::iter::once(replaced(&lock.instance));
+    let instance = std::iter::once(Write::replace_instance(&lock.instance));
     lock.writes = instance.chain(commit.commit.iter().cloned()).chain(locks).collect();
     write::fits(&lock.writes).then_some(*lock)
 }
@@ -85,25 +85,25 @@ pub(crate) fn plan_next(
 impl Drop for NextTurn {
     fn drop(&mut self) {
         let Some(reservation) = self.reservation.take() else { return };
-        let now = self.core.store.now();
+        let now = self.committer.store.now();
         for message in std::mem::take(&mut self.messages) {
-            self.core.dispatch.message_enqueued(&self.instance, Some(message), now, now);
+            self.committer.dispatch.message_enqueued(&self.instance, Some(message), now, now);
         }
-        self.core.dispatch.end_turn_reservation(&reservation);
+        self.committer.dispatch.end_turn_reservation(&reservation);
     }
 }
 
-impl Core {
+impl TurnCommitter {
     /// Hands a turn over that a commit has locked.
     pub(super) fn hand_next(self: &Arc<Self>, next: LockedNext) {
-        let (core, LockedNext { plan, token, reservation }) = (Arc::clone(self), next);
-        self.spawn_to_the_end("hand_over", async move {
-            match core.locked(plan, token.clone(), reservation.terms.asked()).await {
-                Ok(turn) => core.hand_turn(turn, &reservation).await,
+        let (turns, LockedNext { plan, token, reservation }) = (Arc::clone(&self.turns), next);
+        self.tasks.spawn_tracked("hand_over", async move {
+            match turns.read_locked_turn(plan, token.clone(), reservation.terms.asked()).await {
+                Ok(turn) => turns.hand_turn(turn, &reservation).await,
                 Err(failure) => {
                     tracing::debug!(error = %failure.error(), "a turn is given back");
-                    core.dispatch.end_turn_reservation(&reservation);
-                    core.release_turn(&token).await;
+                    turns.dispatch.end_turn_reservation(&reservation);
+                    turns.release_turn(&token).await;
                 }
             }
         });

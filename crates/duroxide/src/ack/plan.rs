@@ -2,48 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use duroxide::providers::{
-    ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
-};
-use duroxide::{Event, EventKind};
+use duroxide::providers::{ProviderError, ScheduledActivityIdentifier, WorkItem};
 
-use super::key_values;
+use super::turn::Turn;
+use super::{executions, key_values};
 use crate::dispatch::HandOff;
 use crate::documents::{
-    Cleanup, ExecutionDocument, HistoryDocument, InstanceDocument, IntentDocument,
-    KeyValueDocument, MessageDocument, PartDocument, Payload, PinnedVersion, WorkerDocument,
-    delivery, kinds,
+    Cleanup, HistoryDocument, InstanceDocument, IntentDocument, KeyValueDocument, MessageDocument,
+    PartDocument, Payload, WorkerDocument, delivery, kinds,
 };
-use crate::fetch::consume;
 use crate::ids;
+use crate::turn::consume;
 use crate::work_items::{Enqueued, addressee, encode, is_start, message, visible_at, worker_item};
 use crate::write::{self, Write};
 
 const OPERATION: &str = "ack_orchestration_item";
-
-/// A turn that its dispatcher has finished.
-#[derive(Debug)]
-pub(crate) struct Turn<'a> {
-    pub(crate) token: &'a str,
-    /// As it was locked.
-    pub(crate) instance: &'a InstanceDocument,
-    /// What the turn handled.
-    pub(crate) messages: &'a [MessageDocument],
-    pub(crate) key_values: &'a [KeyValueDocument],
-    /// The execution, if it is not the instance's current one and was there before.
-    pub(crate) execution: Option<ExecutionDocument>,
-    pub(crate) execution_id: u64,
-    pub(crate) history: &'a [Event],
-    pub(crate) worker_items: &'a [WorkItem],
-    pub(crate) orchestrator_items: &'a [WorkItem],
-    pub(crate) metadata: &'a ExecutionMetadata,
-    pub(crate) cancelled: &'a [ScheduledActivityIdentifier],
-    /// For each activity, the waiting worker that it is given to, if there is one.
-    pub(crate) handed: &'a [Option<HandOff>],
-    pub(crate) now: i64,
-    /// Orders what the turn enqueues among what the process does.
-    pub(crate) first_seq: u64,
-}
 
 /// What committing a turn takes: batches that stage its documents if they do not fit into one, then the batch that
 /// commits. The instance is the first of each batch, and is added where its etag is known.
@@ -86,7 +59,8 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     let intents = orchestrator_items(turn, &instance, &mut documents)?;
     let key_values = key_values::after(turn);
     instance.key_values = u32::try_from(key_values.all.len()).unwrap_or(u32::MAX);
-    let execution = execution(turn, &mut instance, &mut documents);
+    let (execution, parts) = executions::after(turn, &mut instance);
+    documents.parts.extend(parts);
     let consumed = turn.messages.iter().map(consume).chain(cancellations(turn));
     let removed: Vec<Write> = consumed.chain(consumed_parts(turn)).collect();
 
@@ -95,7 +69,8 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     commit.extend(documents.writes(None));
     commit.extend(key_values.writes());
     commit.extend(execution.clone());
-    let whole: Vec<Write> = std::iter::once(replaced(&instance)).chain(commit.clone()).collect();
+    let whole: Vec<Write> =
+        std::iter::once(Write::replace_instance(&instance)).chain(commit.clone()).collect();
     let mut plan = AckPlan {
         staged: Vec::new(),
         commit,
@@ -113,7 +88,7 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
     let staged_turn = plan.instance.turn;
     let mut staged = documents.writes(Some(staged_turn));
     staged.extend(key_values.staged(staged_turn));
-    let beside = replaced(&plan.instance).bytes();
+    let beside = Write::replace_instance(&plan.instance).bytes();
     let mut commit: Vec<Write> = execution.into_iter().collect();
     let left = removed.len().min(write::MAX_BATCH_WRITES - 1 - commit.len());
     plan.instance.cleanup.extend(later(turn, left));
@@ -125,7 +100,7 @@ fn plan_with(turn: &Turn<'_>, handed: &[Option<HandOff>]) -> Result<AckPlan, Pro
 
 /// Refuses a turn of which a batch cannot be sent: the limits of duroxide on statuses and keys keep it from happening.
 fn check_size(plan: &AckPlan) -> Result<(), ProviderError> {
-    let instance = replaced(&plan.instance).bytes();
+    let instance = Write::replace_instance(&plan.instance).bytes();
     let last: usize = plan.commit.iter().map(Write::bytes).sum();
     let staged = plan.staged.iter().map(|batch| batch.iter().map(Write::bytes).sum());
     let largest = instance + staged.chain([last]).max().unwrap_or_default();
@@ -137,11 +112,6 @@ fn check_size(plan: &AckPlan) -> Result<(), ProviderError> {
         plan.instance.instance_id
     );
     Err(ProviderError::permanent(OPERATION, sentence))
-}
-
-/// The instance as the first change of a batch; its etag is added where it is sent.
-pub(crate) fn replaced(instance: &InstanceDocument) -> Write {
-    Write::replace(&instance.id, instance, instance.etag.clone())
 }
 
 /// The removals that the commit has no room for, after so many: the instance remembers them.
@@ -214,7 +184,7 @@ impl Documents {
 fn history(turn: &Turn<'_>, documents: &mut Documents) -> Result<(), ProviderError> {
     for event in turn.history {
         let (document, parts) =
-            event_document(&turn.instance.instance_id, turn.execution_id, event)
+            HistoryDocument::of(&turn.instance.instance_id, turn.execution_id, event)
                 .map_err(|sentence| ProviderError::permanent(OPERATION, sentence))?;
         documents.history_bytes +=
             document.event_data.bytes() + parts.iter().map(|part| part.data.len()).sum::<usize>();
@@ -222,33 +192,6 @@ fn history(turn: &Turn<'_>, documents: &mut Documents) -> Result<(), ProviderErr
         documents.parts.extend(parts);
     }
     Ok(())
-}
-
-/// An event as it is stored.
-pub(crate) fn event_document(
-    instance: &str,
-    execution: u64,
-    event: &Event,
-) -> Result<(HistoryDocument, Vec<PartDocument>), String> {
-    if event.event_id() == 0 {
-        return Err("an event has no id: the runtime gives them".to_owned());
-    }
-    let id = ids::history(instance, execution, event.event_id());
-    let text =
-        serde_json::to_string(event).map_err(|error| format!("an event is no JSON: {error}"))?;
-    let event_bytes = Some(text.len() as u64);
-    let (event_data, parts) = Payload::of(instance, &id, text);
-    let document = HistoryDocument {
-        id,
-        instance_id: instance.to_owned(),
-        kind: kinds::HISTORY.to_owned(),
-        execution_id: execution,
-        event_id: event.event_id(),
-        event_data,
-        event_bytes,
-        staged_turn: None,
-    };
-    Ok((document, parts))
 }
 
 fn enqueued(turn: &Turn<'_>, position: usize) -> Enqueued {
@@ -378,101 +321,13 @@ fn intent(
     (intent, parts)
 }
 
-/// What the turn makes of the instance and of its execution; the execution's document if it has changed.
-fn execution(
-    turn: &Turn<'_>,
-    instance: &mut InstanceDocument,
-    documents: &mut Documents,
-) -> Option<Write> {
-    let (metadata, id) = (turn.metadata, turn.execution_id);
-    let is_first = turn.instance.turn == 0 || instance.is_provisional;
-    name(turn, instance);
-    let is_newer = id > instance.current_execution_id;
-    if is_newer || (is_first && turn.instance.turn == 0) {
-        instance.current_execution_id = if is_first { id.max(1) } else { id };
-        (instance.status, instance.output) = ("Running".to_owned(), None);
-        (instance.execution_started_at, instance.completed_at) = (turn.now, None);
-        instance.pinned_duroxide_version = None;
-    }
-    let is_current = id == instance.current_execution_id;
-    let mut execution = match (&turn.execution, is_current) {
-        (Some(execution), _) => execution.clone(),
-        (None, true) => current_execution(instance),
-        (None, false) => ExecutionDocument::started(&instance.instance_id, id, turn.now),
-    };
-    if let Some(pinned) = &metadata.pinned_duroxide_version {
-        execution.pinned_duroxide_version = Some(PinnedVersion::from(pinned));
-    }
-    if let Some(status) = &metadata.status {
-        execution.status.clone_from(status);
-        execution.completed_at = Some(turn.now);
-        let output = metadata
-            .output
-            .clone()
-            .map(|output| Payload::of_output(&instance.instance_id, &execution.id, output));
-        let (output, parts) = output.unzip();
-        execution.output = output;
-        documents.parts.extend(parts.into_iter().flatten());
-    }
-    if is_current {
-        instance.status.clone_from(&execution.status);
-        instance.output.clone_from(&execution.output);
-        instance.completed_at = execution.completed_at;
-        instance.pinned_duroxide_version = execution.pinned_duroxide_version;
-    }
-    status_of(turn, instance);
-    let is_changed = is_newer
-        || turn.instance.turn == 0
-        || metadata.status.is_some()
-        || metadata.pinned_duroxide_version.is_some()
-        || (!is_current && turn.execution.is_none());
-    is_changed.then(|| Write::upsert(&execution.id, &execution))
-}
-
-/// The current execution, as the instance knows it.
-fn current_execution(instance: &InstanceDocument) -> ExecutionDocument {
-    let (id, started) = (instance.current_execution_id, instance.execution_started_at);
-    ExecutionDocument {
-        status: instance.status.clone(),
-        output: instance.output.clone(),
-        pinned_duroxide_version: instance.pinned_duroxide_version,
-        completed_at: instance.completed_at,
-        ..ExecutionDocument::started(&instance.instance_id, id, started)
-    }
-}
-
-/// An instance is there for all to see once a turn has named its orchestration.
-fn name(turn: &Turn<'_>, instance: &mut InstanceDocument) {
-    let metadata = turn.metadata;
-    if let (Some(name), Some(version)) =
-        (&metadata.orchestration_name, &metadata.orchestration_version)
-    {
-        if instance.is_provisional {
-            instance.parent_instance_id.clone_from(&metadata.parent_instance_id);
-            instance.created_at = turn.now;
-        }
-        instance.is_provisional = false;
-        instance.orchestration_name = Some(name.clone());
-        instance.orchestration_version = Some(version.clone());
-    }
-}
-
-/// The custom status is the last that the turn's events set.
-fn status_of(turn: &Turn<'_>, instance: &mut InstanceDocument) {
-    let last = turn.history.iter().rev().find_map(|event| match &event.kind {
-        EventKind::CustomStatusUpdated { status } => Some(status.clone()),
-        _ => None,
-    });
-    if let Some(status) = last {
-        instance.custom_status = status;
-        instance.custom_status_version += 1;
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use duroxide::providers::ExecutionMetadata;
+    use duroxide::{Event, EventKind};
+
     use super::*;
-    use crate::fetch::clean_up;
+    use crate::turn::clean_up;
     use crate::write::Change;
 
     fn instance() -> InstanceDocument {
@@ -624,7 +479,7 @@ mod tests {
         let parts = Parts { cancelled: (0..100_000).map(cancel).collect(), ..Parts::default() };
         let plan =
             planned(&instance(), |turn, parts| turn.cancelled = &parts.cancelled, &parts).unwrap();
-        let commit = [&[replaced(&plan.instance)], plan.commit.as_slice()].concat();
+        let commit = [&[Write::replace_instance(&plan.instance)], plan.commit.as_slice()].concat();
         assert!(write::fits(&commit), "{}", commit[0].bytes());
         let later = clean_up(&plan.instance);
         assert_eq!(later.len() + ids(&plan.commit).len() - 1, 100_000, "beside the execution");

@@ -10,18 +10,19 @@ use duroxide::providers::{
 };
 use tokio::time::timeout;
 
+use super::TurnCommitter;
 use super::commit::ACK;
 use super::hand_offs::HandOffs;
 use super::next_turn::NextTurn;
-use super::{AckPlan, Turn, plan, replaced};
+use super::plan::{AckPlan, plan};
+use super::turn::Turn;
 use crate::cache::Replay;
 use crate::call::about_turn;
-use crate::core::Core;
 use crate::documents::{Cleanup, ExecutionDocument, InstanceDocument};
 use crate::failure::Cause;
-use crate::fetch::clean_up;
 use crate::held::HeldTurn;
 use crate::telemetry::Occurrence;
+use crate::turn::clean_up;
 use crate::write::{self, Write};
 use crate::{PATIENCE_MS, ids};
 
@@ -40,7 +41,7 @@ pub(crate) struct Outcome {
     pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
 }
 
-impl Core {
+impl TurnCommitter {
     /// Commits a turn, all or nothing.
     pub(crate) async fn ack_turn(
         self: &Arc<Self>,
@@ -48,20 +49,20 @@ impl Core {
         outcome: Outcome,
     ) -> Result<(), ProviderError> {
         let until = self.store.now().saturating_add(PATIENCE_MS);
-        let held = self.held_turn(ACK, token, until).await.inspect_err(|error| {
+        let held = self.locks.held_turn(ACK, token, until).await.inspect_err(|error| {
             // Once the account answers again, the runtime would record a failure of the orchestration by the same token.
             if error.is_retryable() {
-                self.turns.kill(token);
+                self.locks.held.kill(token);
             }
         })?;
         let mut held = held.lock().await;
         let instance = held.instance.instance_id.clone();
         about_turn(&instance, held.instance.turn + 1);
-        self.check_lock(ACK, token, &held)?;
+        self.locks.check_lock(ACK, token, &held)?;
         let next = held.terms.take().and_then(|terms| {
             let next = NextTurn::of(self, &held, &terms, &outcome);
             if next.is_none() {
-                self.lock_ahead(&terms);
+                self.turns.lock_ahead(&terms);
             }
             next
         });
@@ -94,7 +95,7 @@ impl Core {
         if let Some(cleaned) = self.follow_up("clean_up", cleaned).await {
             held.instance = cleaned;
         }
-        self.turns.remove(token);
+        self.locks.held.remove(token);
         self.remember(&mut held, &plan, &outcome);
         let now = self.store.now();
         for visible_at in &plan.own_messages {
@@ -108,7 +109,7 @@ impl Core {
         // The runtime is done with the turn: nothing below may keep its token.
         drop(held);
         if !plan.intents.is_empty() {
-            let delivery = Box::pin(Arc::clone(self).deliver_all(plan.intents));
+            let delivery = Box::pin(Arc::clone(&self.outbox).deliver_all(plan.intents));
             self.follow_up("outbox", delivery).await;
         }
         Ok(())
@@ -123,7 +124,7 @@ impl Core {
         match timeout(FOLLOW_UP_WAIT, &mut work).await {
             Ok(done) => Some(done),
             Err(_) => {
-                self.spawn_metered(operation, async move { drop(work.await) });
+                self.tasks.spawn_metered(operation, async move { drop(work.await) });
                 None
             }
         }
@@ -150,11 +151,13 @@ impl Core {
     /// turn, if there is one, begins with what is left. Returns the instance as it is then.
     async fn clean_up_after(self: Arc<Self>, mut instance: InstanceDocument) -> InstanceDocument {
         let partition = instance.instance_id.clone();
-        for chunk in write::chunks(clean_up(&instance), replaced(&instance).bytes()) {
+        for chunk in write::chunks(clean_up(&instance), Write::replace_instance(&instance).bytes())
+        {
             let mut cleaned = instance.clone();
             cleaned.cleanup = Cleanup::without_first(&cleaned.cleanup, chunk.len());
             // Fenced: an instance that was deleted and started again has activities of the same ids.
-            let batch: Vec<Write> = std::iter::once(replaced(&cleaned)).chain(chunk).collect();
+            let batch: Vec<Write> =
+                std::iter::once(Write::replace_instance(&cleaned)).chain(chunk).collect();
             let until = self.store.now().saturating_add(PATIENCE_MS);
             match self.store.write(&partition, &batch, until).await {
                 Ok(results) => cleaned.etag = results.first().and_then(|it| it.etag().cloned()),

@@ -7,10 +7,9 @@ use duroxide::providers::ProviderError;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::TurnCommitter;
 use super::commit::{ACK, Step};
-use super::replaced;
 use crate::PATIENCE_MS;
-use crate::core::Core;
 use crate::documents::KeyValueDocument;
 use crate::failure::{Cause, Failure};
 use crate::held::HeldTurn;
@@ -27,7 +26,7 @@ const KEYS: &str = "SELECT * FROM c WHERE c.staged.turn = @turn";
 /// How many documents are looked for at once: those of two batches. The lock is extended between them.
 const PAGE: u32 = 2 * (write::MAX_BATCH_WRITES as u32 - 1);
 
-impl Core {
+impl TurnCommitter {
     /// Removes what an earlier turn has staged.
     pub(super) async fn sweep_staged(
         &self,
@@ -65,7 +64,7 @@ impl Core {
         held: &mut HeldTurn,
         writes: Vec<Write>,
     ) -> Result<(), ProviderError> {
-        for chunk in write::chunks(writes, replaced(&held.instance).bytes()) {
+        for chunk in write::chunks(writes, Write::replace_instance(&held.instance).bytes()) {
             self.write_fenced(token, held, Step::Sweep, chunk).await?;
         }
         Ok(())
@@ -87,7 +86,7 @@ impl Core {
             let (mut rows, scope) = (Vec::new(), Scope::Partition(&partition));
             let mut pages = store.pages::<Value>(scope, text, &parameters, Some(PAGE));
             while let Some(page) = pages.next().await {
-                self.keep_lock(token, held).await?;
+                self.locks.keep_lock(ACK, token, held).await?;
                 match page {
                     Ok(page) => rows.extend(page.into_items()),
                     Err(failure)
@@ -112,7 +111,7 @@ impl Core {
         failure: &Failure,
     ) -> ProviderError {
         if matches!(failure.cause, Cause::Transient | Cause::Ambiguous) {
-            self.turns.kill(token);
+            self.locks.held.kill(token);
         }
         failure.tell(ACK, instance)
     }

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use duroxide::providers::{DeleteInstanceResult, InstanceFilter, ProviderError};
 use serde_json::json;
 
+use super::Admin;
 use super::deletion_plan::{marked, parents_first};
 use super::inspection::PRESENT;
 use crate::PATIENCE_MS;
-use crate::core::Core;
 use crate::documents::InstanceDocument;
 use crate::failure::Cause;
 use crate::write::Write;
@@ -36,7 +36,7 @@ pub(super) struct Marked {
     was_marked: bool,
 }
 
-impl Core {
+impl Admin {
     /// Deletes instances, all or none. For those that an interrupted deletion has marked, it finishes that deletion, with all
     /// their descendants.
     pub(crate) async fn delete_instances(
@@ -77,7 +77,8 @@ impl Core {
     ) -> Result<Vec<InstanceDocument>, ProviderError> {
         let mut found = Vec::new();
         for id in ids {
-            let there = self.read_instance(id).await.map_err(|failure| failure.tell(ATOMIC, id))?;
+            let there =
+                self.store.read_instance(id).await.map_err(|failure| failure.tell(ATOMIC, id))?;
             found.extend(there);
         }
         Ok(found)
@@ -150,7 +151,7 @@ impl Core {
                 _ => return Err(failure.tell(ATOMIC, &id)),
             }
             let there =
-                self.read_instance(&id).await.map_err(|failure| failure.tell(ATOMIC, &id))?;
+                self.store.read_instance(&id).await.map_err(|failure| failure.tell(ATOMIC, &id))?;
             match there {
                 Some(there) => instance = there,
                 None => return Ok(None),

@@ -7,11 +7,11 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::core::Core;
+use super::Admin;
 use crate::documents::{ExecutionDocument, InstanceDocument, Payload, kinds};
 use crate::failure::Failure;
 use crate::ids;
-use crate::statistics::HistorySize;
+use crate::reader::HistorySize;
 use crate::store::Scope;
 
 /// The condition of instances that clients see.
@@ -41,7 +41,7 @@ struct Staged {
     n: u64,
 }
 
-impl Core {
+impl Admin {
     /// Lists the ids of instances that satisfy a condition, which may be empty.
     pub(crate) async fn list_instances(
         &self,
@@ -123,7 +123,7 @@ impl Core {
         output: Option<&Payload>,
     ) -> Result<Option<String>, ProviderError> {
         let Some(output) = output else { return Ok(None) };
-        let text = self.text_of(instance, owner, output).await;
+        let text = self.store.text_of(instance, owner, output).await;
         text.map(Some).map_err(|failure| failure.tell(operation, instance))
     }
 
@@ -133,7 +133,7 @@ impl Core {
         operation: &str,
         instance: &str,
     ) -> Result<InstanceDocument, ProviderError> {
-        let there = self.visible_instance(operation, instance).await?;
+        let there = self.reader.visible_instance(operation, instance).await?;
         there.ok_or_else(|| not_found(operation, instance))
     }
 
@@ -152,9 +152,9 @@ impl Core {
             let sentence = format!("Execution {execution} not found for instance {instance}");
             return Err(ProviderError::permanent(OPERATION, sentence));
         };
-        let there = self.read_instance(instance).await.map_err(tell)?;
+        let there = self.store.read_instance(instance).await.map_err(tell)?;
         let size = match there.filter(|there| !there.is_deleting) {
-            Some(there) => self.history_size(&there, execution).await.map_err(tell)?,
+            Some(there) => self.reader.history_size(&there, execution).await.map_err(tell)?,
             None => HistorySize::default(),
         };
         let output = self.output(OPERATION, instance, &id, document.output.as_ref()).await?;
@@ -224,7 +224,7 @@ impl Core {
             by_instance.entry(&group.instance_id).or_default().push(group);
         }
         let count = async |(instance, groups): (&str, Vec<&Staged>)| {
-            let Some(there) = self.read_instance(instance).await? else { return Ok(0) };
+            let Some(there) = self.store.read_instance(instance).await? else { return Ok(0) };
             let committed = groups.iter().filter(|it| there.has_committed(Some(it.staged_turn)));
             Ok::<u64, Failure>(committed.map(|group| group.n).sum())
         };
@@ -247,11 +247,11 @@ impl Core {
     pub(crate) async fn parent(&self, instance: &str) -> Result<Option<String>, ProviderError> {
         const OPERATION: &str = "get_parent_id";
         let tell = |failure: Failure| failure.tell(OPERATION, instance);
-        let there = self.read_instance(instance).await.map_err(tell)?;
+        let there = self.store.read_instance(instance).await.map_err(tell)?;
         let there = there.filter(|there| !there.is_provisional);
         let there = there.ok_or_else(|| not_found(OPERATION, instance))?;
         let Some(parent) = there.parent_instance_id else { return Ok(None) };
-        if there.is_deleting && self.read_instance(&parent).await.map_err(tell)?.is_none() {
+        if there.is_deleting && self.store.read_instance(&parent).await.map_err(tell)?.is_none() {
             return Ok(None);
         }
         Ok(Some(parent))

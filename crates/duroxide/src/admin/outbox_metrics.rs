@@ -4,7 +4,7 @@ use duroxide::providers::ProviderError;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::core::Core;
+use super::Admin;
 use crate::documents::delivery;
 use crate::failure::Failure;
 use crate::outbox::is_too_old;
@@ -59,7 +59,7 @@ pub struct UndeliverableMessage {
     pub is_too_old: bool,
 }
 
-impl Core {
+impl Admin {
     /// Counts pending and undeliverable messages.
     pub(crate) async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
         let tell = |failure: Failure| failure.tell("outbox_metrics", "container");

@@ -3,8 +3,8 @@
 use duroxide::providers::{InstanceFilter, ProviderError, PruneOptions, PruneResult};
 use serde_json::{Value, json};
 
+use super::Admin;
 use super::inspection::VISIBLE;
-use crate::core::Core;
 use crate::documents::{ExecutionDocument, Payload, kinds};
 use crate::failure::{Cause, Failure};
 use crate::store::Scope;
@@ -17,7 +17,7 @@ const BULK: &str = "prune_executions_bulk";
 /// The events of an execution; their parts go with them.
 const EVENTS: &str = "SELECT c.id, c.type, c.eventData FROM c WHERE c.type = 'history' AND c.executionId = @execution";
 
-impl Core {
+impl Admin {
     /// Removes executions of an instance that have ended.
     pub(crate) async fn prune(
         &self,

@@ -4,8 +4,8 @@ use duroxide::providers::ProviderError;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Admin;
 use super::inspection::VISIBLE;
-use crate::core::Core;
 use crate::store::Scope;
 
 /// The default limit of a search.
@@ -56,7 +56,7 @@ pub struct InstanceSummary {
     pub parent_instance_id: Option<String>,
 }
 
-impl Core {
+impl Admin {
     /// Finds instances, the youngest first.
     pub(crate) async fn find_instances(
         &self,

@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use duroxide::providers::{DeleteInstanceResult, ProviderError, WorkItem};
 use serde_json::Value;
+use tokio::sync::mpsc;
 
+use super::Admin;
 use super::deletion::ATOMIC;
 use super::deletion_plan::{Found, SweepPlan, Swept, sweep};
-use crate::ack::replaced;
-use crate::core::Core;
 use crate::documents::{DELETION_LEASE_MS, InstanceDocument, IntentDocument, TombstoneDocument};
 use crate::failure::{Cause, Failure};
 use crate::store::Scope;
-use crate::write::{self, Write};
+use crate::write::Write;
 use crate::{PATIENCE_MS, ids};
 
 const DOCUMENTS: &str = "SELECT c.id, c.type, c.enqueuedAt FROM c WHERE c.type != 'session'";
@@ -30,7 +30,7 @@ const PAGE: u32 = 500;
 /// The pause after a batch that met a newer version: another process is removing the same instance.
 const OTHER_SWEEPS: Duration = Duration::from_millis(200);
 
-impl Core {
+impl Admin {
     /// Removes marked instances, given parents first, in the opposite order. Before that, it delivers their pending messages
     /// to instances that stay, and cancels pending starts of their children.
     pub(super) async fn remove_marked(
@@ -75,7 +75,7 @@ impl Core {
             instance.has_committed(it.staged_turn) && it.is_deliverable(self.store.now())
         };
         for intent in intents.into_iter().filter(is_pending) {
-            let text = self.text_of(id, &intent.id, &intent.payload).await?;
+            let text = self.store.text_of(id, &intent.id, &intent.payload).await?;
             match serde_json::from_str(&text) {
                 Ok(WorkItem::StartOrchestration { parent_instance: Some(parent), .. })
                     if parent == *id =>
@@ -84,7 +84,7 @@ impl Core {
                     late.extend(child.map(|it| it.instance_id));
                 }
                 _ if deleted.contains(&intent.target_instance_id) => {}
-                _ => match self.deliver(&intent, text).await {
+                _ => match self.outbox.deliver(&intent, text).await {
                     Err(failure) if failure.can_never_succeed() => {
                         let (id, error) = (&intent.id, failure.error());
                         tracing::error!(id, %error, "a message of a deleted instance is dropped");
@@ -108,7 +108,7 @@ impl Core {
         let tombstone = Write::upsert(&delivered, &TombstoneDocument::of(target, &delivered));
         let until = self.store.now().saturating_add(PATIENCE_MS);
         self.store.write(target, &[tombstone], until).await?;
-        let there = self.read_instance(target).await?;
+        let there = self.store.read_instance(target).await?;
         Ok(there.filter(|there| {
             // A dispatcher that has the start has locked it with the instance.
             let has_start = message.as_ref().is_some_and(|message| {
@@ -132,7 +132,7 @@ impl Core {
                 Cause::PreconditionFailed | Cause::NotFound | Cause::Ambiguous => {}
                 Cause::Conflict | Cause::Transient | Cause::Refused => return Err(failure),
             }
-            let there = self.read_instance(&id).await?;
+            let there = self.store.read_instance(&id).await?;
             let there = there.filter(|there| there.incarnation == instance.incarnation);
             // Otherwise another process has removed the rest.
             let Some(there) = there else { break };
@@ -167,77 +167,45 @@ impl Core {
             let rows = page?.into_items().into_iter();
             let found: Vec<Found> = rows.filter_map(|row| self.store.readable(row)).collect();
             let SweepPlan { writes, swept: planned } = sweep(instance, &found);
-            self.remove_fenced(instance, writes, Some(DELETION_LEASE_MS)).await?;
+            self.store.remove_fenced(instance, writes, Some(DELETION_LEASE_MS)).await?;
             swept.add(planned);
         }
         let end = [Write::delete(&instance.id, instance.etag.clone())];
         let until = self.store.now().saturating_add(PATIENCE_MS);
         self.store.write(&id, &end, until).await.map(drop)
     }
-
-    /// Removes documents of an instance in as many batches as it takes, each conditional on the version of the instance.
-    /// Missing documents are ignored. With a lease in milliseconds, each batch extends the instance's lease.
-    pub(crate) async fn remove_fenced(
-        &self,
-        instance: &mut InstanceDocument,
-        writes: Vec<Write>,
-        lease: Option<i64>,
-    ) -> Result<(), Failure> {
-        for mut chunk in write::chunks(writes, replaced(instance).bytes()) {
-            while !chunk.is_empty() {
-                let now = self.store.now();
-                if let Some(lease) = lease {
-                    instance.locked_until = Some(now.saturating_add(lease));
-                }
-                let batch: Vec<Write> =
-                    std::iter::once(replaced(instance)).chain(chunk.iter().cloned()).collect();
-                let until = now.saturating_add(PATIENCE_MS);
-                match self.store.write(&instance.instance_id, &batch, until).await {
-                    Ok(results) => {
-                        instance.etag = results.first().and_then(|it| it.etag().cloned());
-                        break;
-                    }
-                    Err(failure) => match failure.position {
-                        Some(gone @ 1..) if failure.cause == Cause::NotFound => {
-                            chunk.remove(gone - 1);
-                        }
-                        _ => return Err(failure),
-                    },
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
-impl Core {
-    /// Starts a task that finishes an interrupted deletion, unless one is running.
-    pub(crate) fn finish_deletion(self: &Arc<Self>, instance: &str) {
-        if !self.deletions.begin(instance) {
-            return;
+impl Admin {
+    /// Finishes interrupted deletions as they are reported, each in a task of its own.
+    pub(crate) async fn finish_deletions(self: Arc<Self>, mut reported: mpsc::Receiver<String>) {
+        while let Some(id) = reported.recv().await {
+            let admin = Arc::clone(&self);
+            self.tasks.spawn_metered(ATOMIC, async move { admin.finish_deletion(id).await });
         }
-        let (core, id) = (Arc::clone(self), instance.to_owned());
-        self.spawn_metered(ATOMIC, async move {
-            let mut root = id.clone();
-            match core.abandoned_root(&id).await {
-                Ok(Some(found)) if found == id || core.deletions.move_to_root(&id, &found) => {
-                    root = found;
-                    tracing::info!(instance = root, "an interrupted deletion is finished");
-                    if let Err(error) = core.delete_instances(&[root.clone()], true).await {
-                        tracing::debug!(instance = root, %error, "it is finished later");
-                    }
-                }
-                // Another task finishes it.
-                Ok(Some(_)) => return,
-                Ok(None) => {}
-                Err(failure) => {
-                    tracing::debug!(instance = id, error = %failure.error(), "it is finished later");
+    }
+
+    async fn finish_deletion(self: &Arc<Self>, id: String) {
+        let mut root = id.clone();
+        match self.abandoned_root(&id).await {
+            Ok(Some(found)) if found == id || self.deletions.move_to_root(&id, &found) => {
+                root = found;
+                tracing::info!(instance = root, "an interrupted deletion is finished");
+                if let Err(error) = self.delete_instances(&[root.clone()], true).await {
+                    tracing::debug!(instance = root, %error, "it is finished later");
                 }
             }
-            core.deletions.end(&root);
-            // A start may have waited for it.
-            core.dispatch.message_enqueued(&id, None, core.store.now(), core.store.now());
-        });
+            // Another task finishes it.
+            Ok(Some(_)) => return,
+            Ok(None) => {}
+            Err(failure) => {
+                tracing::debug!(instance = id, error = %failure.error(), "it is finished later");
+            }
+        }
+        self.deletions.end(&root);
+        // A start may have waited for it.
+        let now = self.store.now();
+        self.dispatch.message_enqueued(&id, None, now, now);
     }
 
     /// The topmost marked ancestor of an instance, or itself, whose deletion has made no progress. None if the deletion is in
@@ -245,12 +213,12 @@ impl Core {
     async fn abandoned_root(&self, instance: &str) -> Result<Option<String>, Failure> {
         let (mut id, mut seen) = (instance.to_owned(), HashSet::new());
         while seen.insert(id.clone()) {
-            let there = self.read_instance(&id).await?;
+            let there = self.store.read_instance(&id).await?;
             let Some(there) = there.filter(|it| it.is_abandoned(self.store.now())) else {
                 return Ok(None);
             };
             let Some(parent) = there.parent_instance_id else { break };
-            match self.read_instance(&parent).await? {
+            match self.store.read_instance(&parent).await? {
                 Some(above) if above.is_deleting => id = parent,
                 _ => break,
             }

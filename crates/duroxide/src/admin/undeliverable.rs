@@ -4,8 +4,8 @@ use duroxide::providers::ProviderError;
 use futures_util::{StreamExt, stream};
 use serde_json::Value;
 
+use super::Admin;
 use crate::PATIENCE_MS;
-use crate::core::Core;
 use crate::documents::{IntentDocument, delivery};
 use crate::failure::{Cause, Failure};
 use crate::store::Scope;
@@ -36,7 +36,7 @@ pub struct RetriedMessages {
     pub too_old: u64,
 }
 
-impl Core {
+impl Admin {
     /// Makes undeliverable messages pending again, at most [`MOST`]. Each change is conditional on the version that was read.
     pub(crate) async fn retry_undeliverable(&self) -> Result<RetriedMessages, ProviderError> {
         let tell = |failure: Failure| failure.tell(OPERATION, "container");
@@ -87,7 +87,7 @@ impl Core {
         let until = self.store.now().saturating_add(PATIENCE_MS);
         match self.store.write(&intent.instance_id, &[write], until).await {
             Ok(_) => {
-                self.undelivered.retry_now(&intent, self.store.now());
+                self.outbox.retry_now(&intent);
                 Ok(true)
             }
             Err(failure)

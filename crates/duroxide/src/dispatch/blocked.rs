@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::turns::MAX_HINTS;
-use crate::fetch::Blocked;
+use crate::turn::Blocked;
 
 const FIRST_PAUSE_MS: i64 = 100;
 const LONGEST_PAUSE_MS: i64 = 5_000;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::fetch::{MAX_MESSAGES, ReadMessage};
+use crate::turn::{MAX_MESSAGES, ReadMessage};
 
 /// The most bytes of messages that are kept; an instance that has more is read.
 const MAX_BYTES: usize = 16 << 20;

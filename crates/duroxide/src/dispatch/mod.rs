@@ -1,56 +1,53 @@
-//! How work finds its way to dispatchers: within the process by hints, from other processes by one feeder that asks
-//! the container for all of them.
+//! Dispatch: the work that this process knows to be ready, and the callers that wait for work.
 //!
-//! Correctness rests on none of it: a hint may be lost, wrong or late. Every claim is conditional, and what no hint
-//! was about is found by the feeder.
+//! Work of this process comes as hints, work of other processes through the poller (`poller/`). Correctness does not depend on
+//! hints: they may be lost, wrong or late. Every claim is conditional, and the poller finds what no hint was about.
 
 mod blocked;
-mod feeder;
+mod claimed;
 mod hand_off;
 mod handover;
 mod items;
 mod messages;
-mod pace;
+mod polling;
 mod turns;
+mod wait_queue;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
-use duroxide::providers::{DispatcherCapabilityFilter, WorkItem};
+use duroxide::providers::DispatcherCapabilityFilter;
 use tokio::sync::Notify;
 
-pub(crate) use feeder::FeederSettings;
-pub(crate) use hand_off::{Claimed, HandOff, Reservation, TurnReservation};
-pub(crate) use items::{ItemHint, Wanted};
-pub(crate) use pace::PaceSettings;
+pub(crate) use claimed::{Claimed, HandOff};
+pub(crate) use hand_off::{Claim, Parked, TurnReservation, WorkerReservation};
+pub(crate) use items::ItemHint;
+pub(crate) use polling::Demand;
 
 use crate::activity_filter::ActivityFilter;
 use crate::documents::SessionDocument;
-use crate::fetch::{Blocked, LockedTurn, ReadMessage, SharedFilter, TurnTerms};
-use crate::last_fetch::WorkerTerms;
-use hand_off::{Parked, WaitingDispatcher, WorkerWaiter};
-use handover::Handover;
+use crate::turn::{Blocked, ReadMessage, SharedFilter};
+use hand_off::{Dispatchers, Workers};
 use items::ItemHints;
 use turns::TurnHints;
 
 /// The most activities that are kept as hints before a worker has asked for any.
-const MAX_HINTS_FOR_NOBODY: usize = 100;
+const MAX_HINTS_BEFORE_FIRST_WORKER: usize = 100;
 
 /// How much younger a message counts whose instance may not exist: long enough for what is known to be ready to come first,
 /// and short enough not to be overtaken for long where there is always something.
 const UNKNOWN_LATER_MS: i64 = 1_000;
 
-/// What the process knows of work, and who waits for it.
+/// Ready work and waiting callers.
 #[derive(Debug)]
 pub(crate) struct Dispatch {
     state: Mutex<State>,
-    /// Something has changed that the feeder sleeps by: somebody began to wait, or a timer is nearer.
-    feeder: Notify,
-    /// Somebody has asked for work and would wait for it: from then on the container is asked.
+    /// Wakes the poller: a caller began to wait, or a timer is nearer.
+    poller: Notify,
+    /// Whether the container is polled: from the first caller that waits, until callers have stopped waiting.
     is_active: AtomicBool,
-    /// The feeder would look sooner if somebody waited.
+    /// Whether the poller would poll sooner if a caller waited.
     wants_waiter: AtomicBool,
     /// Whether hints are taken at all. Without them everything is found by asking.
     takes_hints: bool,
@@ -60,27 +57,32 @@ pub(crate) struct Dispatch {
 struct State {
     turns: TurnHints,
     items: ItemHints,
-    parked: Parked,
+    dispatchers: Dispatchers,
+    workers: Workers,
     filter: SeenFilter,
     seen: SeenWaiting,
 }
 
-/// What has been waited for in this process.
+/// The work that callers of this process have waited for.
 #[derive(Clone, Debug, Default)]
-struct SeenWaiting {
-    dispatchers: bool,
-    activities: ActivityFilter,
+pub(crate) struct SeenWaiting {
+    pub(crate) dispatchers: bool,
+    pub(crate) activities: ActivityFilter,
     /// The container was not asked for all of these activities yet.
     is_unasked: bool,
 }
 
 impl State {
+    fn is_waited_for(&self) -> bool {
+        !self.dispatchers.is_empty() || !self.workers.is_empty()
+    }
+
     /// Whether a worker of this process takes an activity. Before one has asked, some are kept for it: there may be none
     /// here, and if one comes the container is asked for the others.
     fn is_taken_here(&self, hint: &ItemHint) -> bool {
         let taken = &self.seen.activities;
         match taken.is_empty() {
-            true => self.items.len() < MAX_HINTS_FOR_NOBODY,
+            true => self.items.len() < MAX_HINTS_BEFORE_FIRST_WORKER,
             false => taken.takes(hint.tag.as_deref(), hint.session.as_deref()),
         }
     }
@@ -88,15 +90,15 @@ impl State {
     fn push_item(&mut self, hint: ItemHint, now: i64) -> bool {
         let is_new = self.is_taken_here(&hint) && self.items.push(hint.clone(), now);
         if is_new {
-            self.parked.wake_worker(&hint, self.items.session_owner(&hint));
+            self.workers.wake_for_item(&hint, self.items.session_owner(&hint));
         }
         is_new
     }
 }
 
-/// The versions that dispatchers of this process can replay, if they all say the same.
+/// The versions that dispatchers of this process can replay, if they all agree.
 #[derive(Clone, Debug, Default)]
-enum SeenFilter {
+pub(crate) enum SeenFilter {
     #[default]
     Unknown,
     One(SharedFilter),
@@ -107,7 +109,7 @@ impl Dispatch {
     pub(crate) fn new(takes_hints: bool) -> Self {
         Self {
             state: Mutex::default(),
-            feeder: Notify::new(),
+            poller: Notify::new(),
             is_active: AtomicBool::new(false),
             wants_waiter: AtomicBool::new(false),
             takes_hints,
@@ -156,14 +158,14 @@ impl Dispatch {
         let mut state = self.state();
         if visible_at <= now {
             if state.turns.push(instance, message, order, now) {
-                state.parked.wake_dispatcher();
+                state.dispatchers.wake(|_| true);
             }
             return;
         }
         let next = state.turns.next_timer();
         state.turns.push_timer(instance, visible_at);
         if next.is_none_or(|next| visible_at < next) {
-            self.feeder.notify_one();
+            self.poller.notify_one();
         }
     }
 
@@ -181,7 +183,7 @@ impl Dispatch {
             if state.is_taken_here(&hint) {
                 state.items.push_later(hint, visible_at);
             }
-            self.feeder.notify_one();
+            self.poller.notify_one();
         }
     }
 
@@ -192,179 +194,11 @@ impl Dispatch {
 
     /// Frees the sessions of processes whose leases have ended: any worker may claim those now.
     pub(crate) fn processes_gone(&self, gone: &BTreeSet<String>) {
-        let State { parked, items, .. } = &mut *self.state();
+        let State { workers, items, .. } = &mut *self.state();
         let freed = items.free_sessions_of(gone);
         if freed > 0 {
-            parked.wake_workers(items, freed);
+            workers.wake_for(items, freed);
         }
-    }
-
-    /// An instance for a dispatcher to lock; if there is none, or one is being locked for it, a waiter.
-    pub(crate) fn next_turn(
-        self: &Arc<Self>,
-        terms: Option<&TurnTerms>,
-        now: i64,
-    ) -> Result<Claim, ParkedDispatcher> {
-        let mut state = self.state();
-        if let Some(waiter) = terms.and_then(|terms| state.parked.take_expected_dispatcher(terms)) {
-            return Err(ParkedDispatcher { dispatch: Arc::clone(self), waiter });
-        }
-        if let Some(ready) = state.turns.pop(now) {
-            return Ok(self.claim(ready));
-        }
-        state.seen.dispatchers = true;
-        let waiter = Arc::<Handover<LockedTurn>>::default();
-        let (terms, handover) = (terms.cloned(), Arc::clone(&waiter));
-        state.parked.dispatchers.push(WaitingDispatcher { terms, handover });
-        drop(state);
-        self.activate();
-        Err(ParkedDispatcher { dispatch: Arc::clone(self), waiter })
-    }
-
-    fn claim(self: &Arc<Self>, ready: (Arc<str>, Option<Vec<ReadMessage>>)) -> Claim {
-        let (instance, messages) = ready;
-        Claim { dispatch: Arc::clone(self), instance, messages, is_locked: false }
-    }
-
-    /// The instance that a dispatcher would be given next, to be locked before it asks. The next one that asks on its
-    /// terms waits for that.
-    pub(crate) fn reserve_turn(
-        self: &Arc<Self>,
-        terms: &TurnTerms,
-        now: i64,
-    ) -> Option<(Claim, TurnReservation)> {
-        let mut state = self.state();
-        let ready = state.turns.pop(now)?;
-        let reservation = state.parked.expect_dispatcher(terms);
-        Some((self.claim(ready), reservation))
-    }
-
-    /// A waiting dispatcher, for a message that is about to be created: its instance is to be locked for it by the same
-    /// batch. None if nobody waits, or the instance is worked on or has other messages.
-    pub(crate) fn reserve_waiting(
-        self: &Arc<Self>,
-        instance: &str,
-        now: i64,
-    ) -> Option<(Claim, TurnReservation)> {
-        if !self.takes_hints {
-            return None;
-        }
-        let mut state = self.state();
-        if !state.turns.is_unknown(instance) {
-            return None;
-        }
-        let reservation = state.parked.reserve_dispatcher()?;
-        let instance = state.turns.claim(instance, now);
-        Some((self.claim((instance, None)), reservation))
-    }
-
-    /// The messages that came for an instance while a dispatcher works on it: to be locked by the batch that commits. None
-    /// if not all are known, or another instance has waited longer.
-    pub(crate) fn reserve_next(
-        &self,
-        instance: &str,
-        terms: &TurnTerms,
-    ) -> Option<(Vec<ReadMessage>, TurnReservation)> {
-        let mut state = self.state();
-        let messages = state.turns.take_next(instance)?;
-        Some((messages, state.parked.expect_dispatcher(terms)))
-    }
-
-    /// A turn could not be locked: the dispatcher that waits for it asks again.
-    pub(crate) fn end_turn_reservation(&self, reservation: &TurnReservation) {
-        if !self.state().parked.forget_expected_dispatcher(reservation) {
-            reservation.handover.wake();
-        }
-    }
-
-    /// The turn that was locked for a dispatcher that has not come.
-    pub(crate) fn withdraw_turn(&self, reservation: &TurnReservation) -> Option<Box<LockedTurn>> {
-        let is_left = self.state().parked.forget_expected_dispatcher(reservation);
-        is_left.then(|| reservation.handover.leave())?
-    }
-
-    /// An activity for a worker to lock; if there is none, a waiter for one.
-    pub(crate) fn next_item(
-        self: &Arc<Self>,
-        wanted: Wanted<'_>,
-        lock_timeout: Duration,
-    ) -> Result<ItemHint, ParkedWorker> {
-        let mut state = self.state();
-        if let Some(waiter) = state.parked.take_expected(wanted.tags, lock_timeout) {
-            return Err(ParkedWorker { dispatch: Arc::clone(self), waiter });
-        }
-        if let Some(hint) = state.items.pop(wanted) {
-            return Ok(hint);
-        }
-        let is_new = state.seen.activities.include(wanted.tags, wanted.owner.is_some());
-        state.seen.is_unasked |= is_new;
-        let waiter = WorkerWaiter::new(wanted, lock_timeout);
-        state.parked.workers.push(Arc::clone(&waiter));
-        drop(state);
-        self.activate();
-        if is_new {
-            self.feeder.notify_one();
-        }
-        Err(ParkedWorker { dispatch: Arc::clone(self), waiter })
-    }
-
-    /// Reserves a waiting worker for an activity that is about to be scheduled.
-    pub(crate) fn reserve(&self, item: &WorkItem) -> Option<Reservation> {
-        let WorkItem::ActivityExecute { session_id: None, tag, .. } = item else { return None };
-        self.takes_hints.then(|| self.state().parked.reserve(tag.as_deref()))?
-    }
-
-    /// Lets a worker wait on whose activity was not committed. What became ready meanwhile found it spoken for.
-    pub(crate) fn unreserve(&self, reservation: Reservation) {
-        let State { parked, items, .. } = &mut *self.state();
-        if parked.unreserve(reservation) {
-            parked.wake_workers(items, 1);
-        }
-    }
-
-    /// The activities that workers would be given next, to be claimed before they ask, of one instance. The next ones that
-    /// ask on these terms wait for that claim. In all, no more are claimed ahead than `most`.
-    pub(crate) fn reserve_ahead(
-        &self,
-        terms: &WorkerTerms,
-        most: usize,
-    ) -> Vec<(ItemHint, Reservation)> {
-        let mut reserved: Vec<(ItemHint, Reservation)> = Vec::new();
-        if !self.takes_hints {
-            return reserved;
-        }
-        let mut state = self.state();
-        let wanted = terms.wanted();
-        while state.parked.expected() < most {
-            // A session is claimed by the worker itself, when it asks. Its activity is not passed over for a younger one.
-            let is_next = |hint: &ItemHint| {
-                hint.session.is_none()
-                    && reserved.first().is_none_or(|(first, _)| first.is_beside(hint))
-            };
-            let Some(hint) = state.items.pop_if(wanted, is_next) else { break };
-            let reservation = state.parked.expect(&terms.tags, terms.lock_timeout);
-            reserved.push((hint, reservation));
-        }
-        reserved
-    }
-
-    /// Whether activities wait for a worker that asks on these terms, or are claimed for one.
-    pub(crate) fn has_items(&self, terms: &WorkerTerms) -> bool {
-        let mut state = self.state();
-        state.parked.expected() > 0 || state.items.has(terms.wanted())
-    }
-
-    /// A claim came to nothing: whoever waits for it asks again.
-    pub(crate) fn end_reservation(&self, reservation: &Reservation) {
-        if !self.state().parked.forget_expected(reservation.waiter()) {
-            reservation.handover().wake();
-        }
-    }
-
-    /// What was claimed for a worker that has not come.
-    pub(crate) fn withdraw(&self, reservation: &Reservation) -> Option<Box<Claimed>> {
-        let is_left = self.state().parked.forget_expected(reservation.waiter());
-        is_left.then(|| reservation.handover().leave())?
     }
 
     /// A turn of an instance is locked until a time by a dispatcher of this process.
@@ -377,11 +211,11 @@ impl Dispatch {
         self.state().turns.extended(instance, until);
     }
 
-    /// A turn has ended, however. What came for the instance meanwhile is ready now.
+    /// A turn has ended: committed, abandoned or lost. Messages that came for the instance meanwhile are ready now.
     pub(crate) fn turn_released(&self, instance: &str, now: i64) {
         let mut state = self.state();
         if state.turns.released(instance, now) {
-            state.parked.wake_dispatcher();
+            state.dispatchers.wake(|_| true);
         }
     }
 
@@ -395,7 +229,7 @@ impl Dispatch {
         self.state().items.took(id, until, now);
     }
 
-    /// An activity cannot be claimed before a time: until then it is no news that the container has it.
+    /// An activity cannot be claimed before a time: until then, poll results for it are ignored.
     pub(crate) fn item_unready(&self, id: &str, until: i64, now: i64) {
         self.state().items.took(id, until, now);
     }
@@ -412,7 +246,7 @@ impl Dispatch {
         (state.turns.len(), state.items.ready())
     }
 
-    /// Notes what a dispatcher can replay. Says it in a form that is shared, if all dispatchers say the same.
+    /// Records the versions that a dispatcher can replay. Returns them in shared form, if all dispatchers agree.
     pub(crate) fn saw_filter(
         &self,
         filter: Option<&DispatcherCapabilityFilter>,
@@ -436,17 +270,17 @@ impl Dispatch {
 
     /// Whether the container is asked for work from time to time.
     pub(crate) fn is_active(&self) -> bool {
-        // Relaxed: the feeder is told by its notice.
+        // Relaxed: the poller is woken by a notification, not by this flag.
         self.is_active.load(Ordering::Relaxed)
     }
 
-    /// Has nothing asked any more, until somebody waits.
+    /// Stops polling until a dispatcher or worker waits.
     fn deactivate(&self) {
-        // Relaxed: whoever parks next sets it, and notifies.
+        // Relaxed: the next caller that parks sets it, and notifies.
         self.is_active.store(false, Ordering::Relaxed);
         let mut state = self.state();
-        // Somebody may have parked between the last count and the store.
-        match state.parked.is_empty() {
+        // A caller may have parked between the last count and the store.
+        match !state.is_waited_for() {
             true => state.seen = SeenWaiting::default(),
             false => {
                 drop(state);
@@ -455,12 +289,12 @@ impl Dispatch {
         }
     }
 
-    /// Has the container asked, since somebody waits for what other processes enqueue.
+    /// Starts polling.
     fn activate(&self) {
         // Relaxed: the flags are read under no other data; the waiter itself is published by the mutex.
         let was_active = self.is_active.swap(true, Ordering::Relaxed);
         if self.wants_waiter.swap(false, Ordering::Relaxed) || !was_active {
-            self.feeder.notify_one();
+            self.poller.notify_one();
         }
     }
 }
@@ -484,106 +318,14 @@ fn is_same(
     }
 }
 
-/// A dispatcher that waits for a turn.
-#[derive(Debug)]
-pub(crate) struct ParkedDispatcher {
-    dispatch: Arc<Dispatch>,
-    waiter: Arc<Handover<LockedTurn>>,
-}
-
-impl ParkedDispatcher {
-    /// Waits until a turn was handed over, or may be ready.
-    pub(crate) async fn wait(&self) {
-        self.waiter.woken().await;
-    }
-
-    /// What was handed over. The dispatcher waits no more.
-    pub(crate) fn leave(&self) -> Option<Box<LockedTurn>> {
-        self.waiter.leave()
-    }
-}
-
-impl Drop for ParkedDispatcher {
-    fn drop(&mut self) {
-        let mut state = self.dispatch.state();
-        let before = state.parked.dispatchers.len();
-        state.parked.dispatchers.retain(|it| !Arc::ptr_eq(&it.handover, &self.waiter));
-        // It was woken (a woken waiter is taken off the list). If it was cancelled since, the wakeup is passed on, or it
-        // would be lost.
-        if state.parked.dispatchers.len() == before && state.turns.has_ready() {
-            state.parked.wake_dispatcher();
-        }
-    }
-}
-
-/// A worker that waits for an activity.
-#[derive(Debug)]
-pub(crate) struct ParkedWorker {
-    dispatch: Arc<Dispatch>,
-    waiter: Arc<WorkerWaiter>,
-}
-
-impl ParkedWorker {
-    /// Waits until an activity was handed over, or may be ready.
-    pub(crate) async fn wait(&self) {
-        self.waiter.handover.woken().await;
-    }
-
-    /// What was handed over. The worker waits no more.
-    pub(crate) fn leave(&self) -> Option<Box<Claimed>> {
-        let State { parked, items, .. } = &mut *self.dispatch.state();
-        parked.workers.retain(|waiter| !Arc::ptr_eq(waiter, &self.waiter));
-        let claimed = self.waiter.handover.leave();
-        // It may have been woken and then cancelled: the wakeup is passed on, or it would be lost.
-        if claimed.is_none() {
-            parked.wake_workers(items, 1);
-        }
-        claimed
-    }
-}
-
-/// An instance that a dispatcher is about to lock. If it does not, or is dropped meanwhile, the instance is no
-/// longer spoken for.
-#[derive(Debug)]
-pub(crate) struct Claim {
-    dispatch: Arc<Dispatch>,
-    instance: Arc<str>,
-    messages: Option<Vec<ReadMessage>>,
-    is_locked: bool,
-}
-
-impl Claim {
-    pub(crate) fn instance(&self) -> &str {
-        &self.instance
-    }
-
-    /// The messages of the instance, if this process knows them all.
-    pub(crate) fn take_messages(&mut self) -> Option<Vec<ReadMessage>> {
-        self.messages.take()
-    }
-
-    /// The turn is locked: its end is told by whoever ends it.
-    pub(crate) fn locked(mut self) {
-        self.is_locked = true;
-    }
-}
-
-impl Drop for Claim {
-    fn drop(&mut self) {
-        if !self.is_locked {
-            // The time is that of an order only: nothing expires by it.
-            self.dispatch.turn_released(&self.instance, 0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
-    use duroxide::providers::TagFilter;
+    use duroxide::providers::{TagFilter, WorkItem};
 
     use super::*;
+    use crate::activity_filter::WorkerTerms;
     use crate::work_items::{Enqueued, worker_item};
 
     fn hint(instance: &str, id: u64, at: i64) -> ItemHint {
@@ -625,7 +367,7 @@ mod tests {
     #[test]
     fn before_a_worker_has_asked_few_activities_are_kept_for_it() {
         let dispatch = Arc::new(Dispatch::new(true));
-        let many = 3 * MAX_HINTS_FOR_NOBODY;
+        let many = 3 * MAX_HINTS_BEFORE_FIRST_WORKER;
         let enqueue = |instance: &str, visible_at: i64| {
             for id in 0..many {
                 dispatch.item_enqueued(hint(instance, id as u64, 1), visible_at, 1);
@@ -633,10 +375,11 @@ mod tests {
         };
         enqueue("a", 1);
         enqueue("later", 1_000);
-        assert_eq!(dispatch.state().items.len(), MAX_HINTS_FOR_NOBODY);
-        let wanted = Wanted { tags: &TagFilter::DefaultOnly, owner: None };
-        let given = (0..many).take_while(|_| dispatch.next_item(wanted, Duration::ZERO).is_ok());
-        assert_eq!(given.count(), MAX_HINTS_FOR_NOBODY);
+        assert_eq!(dispatch.state().items.len(), MAX_HINTS_BEFORE_FIRST_WORKER);
+        let terms =
+            WorkerTerms { tags: TagFilter::DefaultOnly, owner: None, lock_timeout: Duration::ZERO };
+        let given = (0..many).take_while(|_| dispatch.next_item(terms.clone()).is_ok());
+        assert_eq!(given.count(), MAX_HINTS_BEFORE_FIRST_WORKER);
         assert!(dispatch.is_active(), "the container is asked for the others");
         enqueue("b", 1);
         assert_eq!(dispatch.state().items.len(), many);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::blocked::BlockedInstances;
 use super::messages::KnownMessages;
-use crate::fetch::{Blocked, ReadMessage};
+use crate::turn::{Blocked, ReadMessage};
 
 /// The most hints of a kind; the container is asked for what is left out.
 pub(super) const MAX_HINTS: usize = 10_000;

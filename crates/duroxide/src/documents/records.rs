@@ -1,9 +1,13 @@
 //! Events, executions, undelivered messages, sessions and tombstones.
 
+use duroxide::Event;
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
-use super::{Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, Unknown, kinds};
+use super::{
+    PartDocument, Payload, PinnedVersion, SHORT_TOMBSTONE_SECONDS, TOMBSTONE_SECONDS, Unknown,
+    kinds,
+};
 use crate::ids;
 use crate::locks::LockView;
 
@@ -23,6 +27,35 @@ pub(crate) struct HistoryDocument {
     pub(crate) event_bytes: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged_turn: Option<u64>,
+}
+
+impl HistoryDocument {
+    /// An event as it is stored, with the parts of its text if it is large. An error is a sentence about the event.
+    pub(crate) fn of(
+        instance: &str,
+        execution: u64,
+        event: &Event,
+    ) -> Result<(Self, Vec<PartDocument>), String> {
+        if event.event_id() == 0 {
+            return Err("an event has no id: the runtime gives them".to_owned());
+        }
+        let id = ids::history(instance, execution, event.event_id());
+        let text = serde_json::to_string(event)
+            .map_err(|error| format!("an event cannot be written as JSON: {error}"))?;
+        let event_bytes = Some(text.len() as u64);
+        let (event_data, parts) = Payload::of(instance, &id, text);
+        let document = Self {
+            id,
+            instance_id: instance.to_owned(),
+            kind: kinds::HISTORY.to_owned(),
+            execution_id: execution,
+            event_id: event.event_id(),
+            event_data,
+            event_bytes,
+            staged_turn: None,
+        };
+        Ok((document, parts))
+    }
 }
 
 /// One execution: an instance has another after it continued as new.

@@ -7,18 +7,18 @@ use std::sync::Arc;
 use duroxide::providers::WorkItem;
 use sidereal::BatchOperationResult;
 
-use super::{LockPlan, ReadMessage, plan_created};
-use crate::core::Core;
+use super::TurnFetcher;
 use crate::dispatch::{Claim, TurnReservation};
 use crate::documents::{InstanceDocument, MessageDocument};
 use crate::failure::{Cause, Failure};
-use crate::work_items::is_start;
+use crate::turn::{LockPlan, ReadMessage, plan_created};
+use crate::work_items::{is_of_client, is_start};
 use crate::write::Write;
 
 /// A dispatcher that waits, reserved for a message until it is written. Dropped before, it asks again.
 #[derive(Debug)]
 pub(crate) struct TurnOffer {
-    core: Arc<Core>,
+    turns: Arc<TurnFetcher>,
     token: String,
     /// None once it is taken.
     parts: Option<(LockPlan, Claim, TurnReservation)>,
@@ -26,23 +26,27 @@ pub(crate) struct TurnOffer {
 
 impl TurnOffer {
     /// None if no dispatcher waits, or something else is known of the instance, or it cannot be locked without being read.
-    pub(crate) fn of(core: &Arc<Core>, message: &MessageDocument, item: &WorkItem) -> Option<Self> {
-        let (name, now) = (message.instance_id.as_str(), core.store.now());
+    pub(crate) fn of(
+        turns: &Arc<TurnFetcher>,
+        message: &MessageDocument,
+        item: &WorkItem,
+    ) -> Option<Self> {
+        let (name, now) = (message.instance_id.as_str(), turns.store.now());
         let is_whole = message.work_item.parts() == 0 && message.visible_at <= now;
-        if !is_whole || core.replays.contains(name) == is_start(item) {
+        if !is_whole || turns.replays.contains(name) == is_start(item) {
             return None;
         }
-        let (claim, reservation) = core.dispatch.reserve_waiting(name, now)?;
-        let known = core.replays.instance(name);
+        let (claim, reservation) = turns.dispatch.reserve_waiting(name, now)?;
+        let known = turns.replays.instance(name);
         let message = ReadMessage { document: message.clone(), item: item.clone() };
         let asked = reservation.terms.asked();
         let (plan, token) =
-            core.with_new_token(name, asked, |terms| plan_created(known, message, terms));
+            turns.with_new_token(name, asked, |terms| plan_created(known, message, terms));
         let Some(plan) = plan else {
-            core.dispatch.end_turn_reservation(&reservation);
+            turns.dispatch.end_turn_reservation(&reservation);
             return None;
         };
-        Some(Self { core: Arc::clone(core), token, parts: Some((plan, claim, reservation)) })
+        Some(Self { turns: Arc::clone(turns), token, parts: Some((plan, claim, reservation)) })
     }
 
     /// The change of the instance, and the creation of the message.
@@ -59,17 +63,17 @@ impl TurnOffer {
     pub(crate) fn written(mut self, instance: Option<&BatchOperationResult>) {
         let Some((mut plan, claim, reservation)) = self.parts.take() else { return };
         plan.instance.etag = instance.and_then(|it| it.etag().cloned());
-        let (core, token) = (Arc::clone(&self.core), self.token.clone());
-        self.core.spawn_to_the_end("hand_over", async move {
-            match core.locked(plan, token.clone(), reservation.terms.asked()).await {
+        let (turns, token) = (Arc::clone(&self.turns), self.token.clone());
+        self.turns.tasks.spawn_tracked("hand_over", async move {
+            match turns.read_locked_turn(plan, token.clone(), reservation.terms.asked()).await {
                 Ok(turn) => {
                     claim.locked();
-                    core.hand_turn(turn, &reservation).await;
+                    turns.hand_turn(turn, &reservation).await;
                 }
                 Err(failure) => {
                     tracing::debug!(error = %failure.error(), "a turn is given back");
-                    core.dispatch.end_turn_reservation(&reservation);
-                    core.release_turn(&token).await;
+                    turns.dispatch.end_turn_reservation(&reservation);
+                    turns.release_turn(&token).await;
                 }
             }
         });
@@ -77,19 +81,19 @@ impl TurnOffer {
 
     /// It may have been written: nobody works with the lock then.
     pub(crate) fn unknown(self) {
-        self.core.spawn_release(self.token.clone());
+        self.turns.spawn_release(self.token.clone());
     }
 }
 
 impl Drop for TurnOffer {
     fn drop(&mut self) {
         if let Some((_, _, reservation)) = self.parts.take() {
-            self.core.dispatch.end_turn_reservation(&reservation);
+            self.turns.dispatch.end_turn_reservation(&reservation);
         }
     }
 }
 
-impl Core {
+impl TurnFetcher {
     /// Creates a message, locked for a dispatcher that waits. Says whether that was done. If not, the message is to be
     /// created as any other; it may be there already.
     pub(crate) async fn create_locked(
@@ -116,6 +120,20 @@ impl Core {
                 }
                 Ok(false)
             }
+        }
+    }
+
+    /// Tells the dispatchers of a message that this process has written.
+    pub(crate) fn message_is_there(&self, document: MessageDocument, item: Option<WorkItem>) {
+        let (now, visible_at) = (self.store.now(), document.visible_at);
+        let instance = document.instance_id.clone();
+        let is_known = document.etag.is_some() && document.work_item.parts() == 0;
+        let is_likely =
+            !item.as_ref().is_some_and(is_of_client) || self.replays.contains(&instance);
+        let known = item.filter(|_| is_known).map(|item| ReadMessage { document, item });
+        match is_likely {
+            true => self.dispatch.message_enqueued(&instance, known, visible_at, now),
+            false => self.dispatch.message_of_unknown(&instance, known, visible_at, now),
         }
     }
 }

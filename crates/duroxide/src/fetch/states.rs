@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::Blocked;
-use crate::core::Core;
+use super::TurnFetcher;
 use crate::documents::PinnedVersion;
 use crate::failure::Failure;
 use crate::locks::LockView;
 use crate::store::Scope;
+use crate::turn::Blocked;
 
 /// Of instances, what decides whether they can be fetched.
 const STATES: &str = "SELECT c.instanceId, c.lockToken, c.lockedUntil, c.lockOwner, c.isDeleting, c.pinnedDuroxideVersion \
@@ -60,14 +60,14 @@ pub(crate) struct States {
     pub(crate) requests: usize,
 }
 
-impl Core {
+impl TurnFetcher {
     /// Asks for the states of instances.
     pub(crate) async fn states(
         &self,
         ids: &[&str],
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Result<States, Failure> {
-        let (now, locks) = (self.store.now(), self.lock_view());
+        let (now, locks) = (self.store.now(), self.processes.lock_view(self.store.lock_time()));
         let parameters = [("@ids", json!(ids))];
         let mut pages =
             self.store.brief().pages::<State>(Scope::Everything, STATES, &parameters, None);

@@ -10,13 +10,13 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::stream;
 
-use super::terms::Asked;
-use super::{Blocked, FetchPlan};
-use crate::core::Core;
+use super::TurnFetcher;
+use crate::clock::millis;
 use crate::documents::MessageDocument;
 use crate::failure::Failure;
-use crate::store::millis;
 use crate::telemetry::Occurrence;
+use crate::turn::Asked;
+use crate::turn::{Blocked, FetchPlan};
 use crate::write::{self, Change, Write};
 
 const OPERATION: &str = "postpone";
@@ -68,22 +68,22 @@ impl Strays {
     }
 }
 
-impl Core {
+impl TurnFetcher {
     /// Looks at instances with messages and without a start, beside the dispatchers.
     pub(crate) fn look_at_strays(self: &Arc<Self>, instances: Vec<String>) {
         if !self.strays.add(instances) {
             return;
         }
-        let core = Arc::clone(self);
-        self.spawn_metered(OPERATION, async move {
+        let turns = Arc::clone(self);
+        self.tasks.spawn_metered(OPERATION, async move {
             loop {
-                let some = core.strays.take();
+                let some = turns.strays.take();
                 if some.is_empty() {
                     break;
                 }
                 let look = |instance: String| {
-                    let core = Arc::clone(&core);
-                    async move { core.look_at_stray(&instance).await }
+                    let turns = Arc::clone(&turns);
+                    async move { turns.look_at_stray(&instance).await }
                 };
                 stream::iter(some).for_each_concurrent(AT_ONCE, look).await;
             }
@@ -106,7 +106,7 @@ impl Core {
         match planned {
             FetchPlan::Skip(Some(Blocked::Unready)) => self.postpone(instance, &messages).await,
             FetchPlan::Skip(_) => Ok(()),
-            FetchPlan::Drop(writes) => self.remove_all(instance, writes).await,
+            FetchPlan::Drop(writes) => self.store.remove_all(instance, writes).await,
             FetchPlan::CleanUp(_) | FetchPlan::Lock(_) => {
                 let now = self.store.now();
                 self.dispatch.message_enqueued(instance, None, now, now);
@@ -117,9 +117,9 @@ impl Core {
 
     /// Postpones messages that a dispatcher has found to wait for their start, beside the calls.
     pub(super) fn spawn_postpone(self: &Arc<Self>, instance: &str, messages: Vec<MessageDocument>) {
-        let (core, instance) = (Arc::clone(self), instance.to_owned());
-        self.spawn_metered(OPERATION, async move {
-            if let Err(failure) = core.postpone(&instance, &messages).await {
+        let (turns, instance) = (Arc::clone(self), instance.to_owned());
+        self.tasks.spawn_metered(OPERATION, async move {
+            if let Err(failure) = turns.postpone(&instance, &messages).await {
                 tracing::debug!(instance, error = %failure.error(), "messages are postponed later");
             }
         });

@@ -10,8 +10,9 @@ use super::in_memory::InMemoryLeaseProvider;
 use super::roster::{ID, Member, PARTITION, Role, Roles, RosterDocument, RosterView};
 use super::witness::Witness;
 use super::{ALL_SLOTS, LeaseProvider, Slots};
+use crate::clock::millis;
 use crate::failure::{Cause, Failure};
-use crate::store::{Store, millis};
+use crate::store::Store;
 
 /// How leases are kept.
 #[derive(Clone, Copy, Debug)]

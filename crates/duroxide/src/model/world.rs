@@ -13,11 +13,12 @@ use crate::documents::{
     HistoryDocument, InstanceDocument, IntentDocument, MessageDocument, Payload, WorkerDocument,
     kinds,
 };
-use crate::fetch::{self, FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage};
 use crate::locks::LockView;
 use crate::outbox::plan_delivery;
+use crate::turn;
+use crate::turn::{FetchPlan, FetchTerms, InstanceView, LockPlan, ReadMessage};
 use crate::work_items::{Enqueued, message};
-use crate::workers::{locked, removed};
+use crate::workers::{lock_write, removed};
 use crate::write::Write;
 
 /// How long a lock is held, in the model's milliseconds.
@@ -268,7 +269,7 @@ impl World {
             incarnation: &incarnation,
             filter: None,
         };
-        let FetchPlan::Lock(plan) = fetch::plan(view(&at, &instance), terms) else { return };
+        let FetchPlan::Lock(plan) = turn::plan(view(&at, &instance), terms) else { return };
         if self.send(&instance, &plan.writes, fate, mutation) {
             let at = Arc::clone(&self.container);
             self.processes[index] = Process::Working { instance, token, at };
@@ -354,7 +355,7 @@ impl World {
         let Some(mut item) = self.waiting_activity() else { return };
         let token = self.draw("w");
         (item.lock_token, item.locked_until) = (Some(token.clone()), Some(self.now + LOCK));
-        if self.send(SENDER, &[locked(&item, 1, None)], fate, mutation) {
+        if self.send(SENDER, &[lock_write(&item, 1, None)], fate, mutation) {
             self.processes[index] = Process::Running { token, at: Arc::clone(&self.container) };
         }
     }
@@ -390,7 +391,7 @@ impl World {
         let locks = LockView { time: self.now, ..LockView::default() };
         let terms = terms(self.now, &turn_token, &locks);
         let message = ReadMessage { document: completion.clone(), item: done };
-        match locks_turn.then(|| fetch::plan_created(instance, message, terms)).flatten() {
+        match locks_turn.then(|| turn::plan_created(instance, message, terms)).flatten() {
             Some(plan) => {
                 writes.extend(plan.writes);
                 if self.send(SENDER, &writes, fate, mutation) {

@@ -7,18 +7,16 @@ use std::time::Duration;
 use duroxide::providers::WorkItem;
 use futures_util::StreamExt;
 use futures_util::stream;
-use sidereal_protocol::Etag;
 use tokio::time::timeout;
 
-use crate::core::Core;
+use super::Outbox;
 use crate::documents::{
-    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery, kinds,
+    IntentDocument, MessageDocument, PartDocument, Payload, TOMBSTONE_SECONDS, delivery,
 };
 use crate::failure::{Cause, Failure};
-use crate::fetch::ReadMessage;
 use crate::telemetry::Occurrence;
-use crate::work_items::{Enqueued, is_of_client, is_start, message};
-use crate::write::{self, Write};
+use crate::work_items::{Enqueued, is_start, message};
+use crate::write::Write;
 use crate::{PATIENCE_MS, ids};
 
 /// How many messages are delivered at the same time: a turn may have thousands, and one whose target does not answer is
@@ -51,21 +49,21 @@ pub(crate) fn is_too_old(created_at: i64, now: i64) -> bool {
     now - created_at > MAX_AGE_MS
 }
 
-impl Core {
+impl Outbox {
     /// Delivers the messages of a turn that was committed. What cannot be delivered now is tried again.
     pub(crate) async fn deliver_all(
         self: Arc<Self>,
         intents: Vec<(IntentDocument, Vec<PartDocument>)>,
     ) {
         let until = self.store.now().saturating_add(PATIENCE_MS);
-        let core = &self;
+        let outbox = &self;
         let deliver = |(intent, parts): (IntentDocument, Vec<PartDocument>)| async move {
             let text = match &intent.payload {
                 Payload::Inline(text) => text.clone(),
                 Payload::Parts { .. } => parts.into_iter().map(|part| part.data).collect(),
             };
-            let _under_way = core.undelivered.begin(&intent.id, core.store.now())?;
-            core.deliver_once(intent, text, until).await
+            let _under_way = outbox.undelivered.begin(&intent.id, outbox.store.now())?;
+            outbox.deliver_once(intent, text, until).await
         };
         let mut deliveries =
             std::pin::pin!(stream::iter(intents).map(deliver).buffer_unordered(AT_ONCE));
@@ -122,78 +120,14 @@ impl Core {
         let item: Option<WorkItem> = serde_json::from_str(&text).ok();
         let (mut message, parts) = plan_delivery(intent, text);
         if let Some(item) = &item
-            && self.create_locked(&message, item).await?
+            && self.turns.create_locked(&message, item).await?
         {
             return Ok(());
         }
         let create = Write::create(&message.id, &message);
-        message.etag = self.create_with_parts(target, create, &parts, until).await?;
-        self.message_is_there(message, item);
+        message.etag = self.store.create_with_parts(target, create, &parts, until).await?;
+        self.turns.message_is_there(message, item);
         Ok(())
-    }
-
-    /// Tells the dispatchers of a message that this process has written.
-    pub(crate) fn message_is_there(&self, document: MessageDocument, item: Option<WorkItem>) {
-        let (now, visible_at) = (self.store.now(), document.visible_at);
-        let instance = document.instance_id.clone();
-        let is_known = document.etag.is_some() && document.work_item.parts() == 0;
-        let is_likely =
-            !item.as_ref().is_some_and(is_of_client) || self.replays.contains(&instance);
-        let known = item.filter(|_| is_known).map(|item| ReadMessage { document, item });
-        match is_likely {
-            true => self.dispatch.message_enqueued(&instance, known, visible_at, now),
-            false => self.dispatch.message_of_unknown(&instance, known, visible_at, now),
-        }
-    }
-
-    /// Creates a document and the parts of its payload. One that is there already is the same. Says which version
-    /// it has, if that is known.
-    pub(crate) async fn create_with_parts(
-        &self,
-        partition: &str,
-        create: Write,
-        parts: &[PartDocument],
-        until: i64,
-    ) -> Result<Option<Etag>, Failure> {
-        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
-        for chunk in write::chunks(parts.clone(), 0) {
-            self.store.write(partition, &chunk, until).await?;
-        }
-        let create = [create];
-        loop {
-            match self.store.write(partition, &create, until).await {
-                Ok(results) => return Ok(results.first().and_then(|it| it.etag().cloned())),
-                Err(failure) => match failure.cause {
-                    Cause::Conflict => {
-                        self.remove_stray_parts(partition, &create[0].id, &parts).await;
-                        return Ok(None);
-                    }
-                    // Whether it was created or not, creating it again tells.
-                    Cause::Ambiguous if self.store.now() < until => {}
-                    _ => return Err(failure),
-                },
-            }
-        }
-    }
-
-    /// Removes the parts of a message that was there before: if it was handled, they are used by no message. Best effort: they
-    /// are removed with the instance.
-    async fn remove_stray_parts(&self, partition: &str, id: &str, parts: &[Write]) {
-        if parts.is_empty() {
-            return;
-        }
-        match self.store.read::<serde_json::Value>(partition, id).await {
-            Ok(there) if there.as_ref().is_none_or(|it| it["type"] == kinds::TOMBSTONE) => {
-                let parts = parts.iter().map(|part| Write::bury(partition, &part.id)).collect();
-                if let Err(failure) = self.remove_all(partition, parts).await {
-                    tracing::debug!(id, error = %failure.error(), "parts of a payload stay");
-                }
-            }
-            Ok(_) => {}
-            Err(failure) => {
-                tracing::debug!(id, error = %failure.error(), "parts of a payload stay");
-            }
-        }
     }
 
     /// Records a failed delivery: it is tried again, unless it can never succeed.
@@ -220,8 +154,8 @@ impl Core {
     /// Removes the intents of delivered messages, beside the calls.
     fn spawn_forget(self: &Arc<Self>, intents: Vec<IntentDocument>) {
         if !intents.is_empty() {
-            let core = Arc::clone(self);
-            self.spawn_metered("outbox", async move { core.forget(intents).await });
+            let outbox = Arc::clone(self);
+            self.tasks.spawn_metered("outbox", async move { outbox.forget(intents).await });
         }
     }
 
@@ -237,7 +171,7 @@ impl Core {
             writes.push(Write::delete(&intent.id, None));
         }
         for (source, writes) in by_source {
-            if let Err(failure) = self.remove_all(&source, writes).await {
+            if let Err(failure) = self.store.remove_all(&source, writes).await {
                 tracing::debug!(source, error = %failure.error(), "delivered messages are forgotten later");
             }
         }

@@ -24,7 +24,7 @@ pub(crate) struct FoundIntent {
 
 /// Undelivered messages, by the ids of their intents.
 #[derive(Debug, Default)]
-pub(crate) struct Undelivered(Mutex<State>);
+pub(super) struct Undelivered(Mutex<State>);
 
 #[derive(Debug, Default)]
 struct State {
@@ -86,7 +86,7 @@ impl Undelivered {
     }
 
     /// Has a message delivered by the next tick, whenever it was to be tried again.
-    pub(crate) fn retry_now(&self, intent: &IntentDocument, now: i64) {
+    pub(super) fn retry_now(&self, intent: &IntentDocument, now: i64) {
         let mut state = self.state();
         if state.retries.len() < MAX_REMEMBERED || state.retries.contains_key(&intent.id) {
             let pause = Pause { length: FIRST_PAUSE_MS, until: now };
@@ -132,7 +132,7 @@ impl Undelivered {
 
     /// How many messages are to be tried again, and when the oldest of them was sent.
     #[cfg(feature = "otel")]
-    pub(crate) fn waiting(&self) -> (usize, Option<i64>) {
+    pub(super) fn waiting(&self) -> (usize, Option<i64>) {
         let state = self.state();
         let oldest = state.retries.values().map(|retry| retry.intent.created_at).min();
         (state.retries.len(), oldest)

@@ -8,13 +8,13 @@ use futures_util::StreamExt;
 use futures_util::stream;
 use serde_json::{Value, json};
 
-use super::FoundIntent;
 use super::delivery::AT_ONCE;
+use super::{FoundIntent, Outbox};
 use crate::call::metered;
-use crate::core::Core;
+use crate::clock::millis;
 use crate::documents::{DELETION_LEASE_MS, IntentDocument, delivery, kinds};
 use crate::failure::Failure;
-use crate::store::{Scope, millis};
+use crate::store::Scope;
 
 /// The operation that the reconciler's requests are counted under.
 pub(crate) const RECONCILER: &str = "reconciler";
@@ -39,7 +39,7 @@ pub(crate) struct ReconcilerSettings {
     pub(crate) age: Duration,
 }
 
-impl Core {
+impl Outbox {
     /// Delivers messages that wait to be delivered again at every tick, and those that others left at every scan.
     pub(crate) async fn reconcile(self: Arc<Self>, settings: ReconcilerSettings) {
         let (mut next_scan, mut is_first) = (tokio::time::Instant::now(), true);
@@ -80,7 +80,7 @@ impl Core {
             let (instances, intents): (Vec<Value>, Vec<Value>) =
                 page.into_items().into_iter().partition(|row| row["type"] == kinds::INSTANCE);
             let ids = instances.iter().filter_map(|row| row["instanceId"].as_str());
-            ids.for_each(|id| self.finish_deletion(id));
+            ids.for_each(|id| self.deletions.report(id));
             let intents = intents.into_iter().filter_map(|row| self.store.readable(row));
             let intents: Vec<IntentDocument> = intents.collect();
             let found = intents.iter().map(|intent| FoundIntent {
@@ -119,7 +119,7 @@ impl Core {
             staged.entry(it.instance.clone()).or_default();
         }
         for (instance, turn) in &mut staged {
-            match self.read_instance(instance).await {
+            match self.store.read_instance(instance).await {
                 Ok(there) => *turn = there.map(|there| there.turn),
                 Err(failure) => {
                     tracing::debug!(instance, error = %failure.error(), "messages are delivered later");
@@ -174,7 +174,7 @@ impl Core {
             self.undelivered.done(&intent.id);
             return Ok(None);
         }
-        let text = self.text_of(&intent.instance_id, &intent.id, &intent.payload).await?;
+        let text = self.store.text_of(&intent.instance_id, &intent.id, &intent.payload).await?;
         let until = self.store.now().saturating_add(ATTEMPT_MS);
         Ok(self.deliver_once(intent.clone(), text, until).await)
     }

@@ -2,19 +2,22 @@
 
 mod own;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{ProviderError, SessionFetchConfig};
 use futures_util::future::join_all;
 use serde_json::json;
 
-pub(crate) use own::OwnSessions;
+use own::OwnSessions;
 
-use crate::core::Core;
+use crate::clock::millis;
+use crate::dispatch::Dispatch;
 use crate::documents::SessionDocument;
 use crate::failure::{Cause, Failure};
 use crate::ids;
-use crate::store::{Scope, millis};
+use crate::locks::Processes;
+use crate::store::{Scope, Store};
 use crate::telemetry::Occurrence;
 use crate::write::Write;
 
@@ -46,7 +49,21 @@ pub(crate) enum SessionClaim {
     Changed,
 }
 
-impl Core {
+/// Claims and renews sessions.
+#[derive(Debug)]
+pub(crate) struct SessionTable {
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    processes: Arc<Processes>,
+    /// The sessions that workers of this process have.
+    own: OwnSessions,
+}
+
+impl SessionTable {
+    pub(crate) fn new(store: Store, dispatch: Arc<Dispatch>, processes: Arc<Processes>) -> Self {
+        Self { store, dispatch, processes, own: OwnSessions::default() }
+    }
+
     /// Claims a session for a worker, or extends its claim.
     pub(crate) async fn claim_session(
         &self,
@@ -54,7 +71,7 @@ impl Core {
         config: &SessionFetchConfig,
     ) -> Result<SessionClaim, Failure> {
         // As this process has seen it last. If it has changed since, nothing is written.
-        if let Some(known) = self.sessions.get(session) {
+        if let Some(known) = self.own.get(session) {
             match self.claim_as(session, Some(known), config).await? {
                 SessionClaim::Changed => {}
                 claim => return Ok(claim),
@@ -73,7 +90,12 @@ impl Core {
         let now = self.store.now();
         let until = now.saturating_add(millis(config.lock_timeout));
         let (document, write) = match there {
-            Some(there) if there.is_held_by_another(&config.owner_id, &self.lock_view()) => {
+            Some(there)
+                if there.is_held_by_another(
+                    &config.owner_id,
+                    &self.processes.lock_view(self.store.lock_time()),
+                ) =>
+            {
                 return Ok(self.session_is_held(there, config));
             }
             Some(mut there) => {
@@ -94,7 +116,7 @@ impl Core {
             }
         };
         // Before it is written, so that it is extended whatever becomes of the answer.
-        self.sessions.note(SessionDocument { etag: None, ..document.clone() });
+        self.own.note(SessionDocument { etag: None, ..document.clone() });
         match self.write_session(document, write).await {
             Ok(written) => Ok(self.session_is_held(written, config)),
             Err(failure) => match failure.cause {
@@ -102,7 +124,7 @@ impl Core {
                 // Written all the same, or changed by another worker: perhaps one that has sessions by the same name.
                 _ => {
                     let there = self.read_session(session).await?;
-                    let locks = self.lock_view();
+                    let locks = self.processes.lock_view(self.store.lock_time());
                     let held = there.filter(|there| {
                         locks.holds(Some(there.locked_until), there.lock_owner.as_deref())
                     });
@@ -124,7 +146,7 @@ impl Core {
         // be ready again immediately.
         let is_noted = there.locked_until > self.store.now() && self.dispatch.session_held(&there);
         if there.owner_id == config.owner_id {
-            self.sessions.note(there);
+            self.own.note(there);
             return SessionClaim::Claimed;
         }
         match is_noted {
@@ -158,7 +180,7 @@ impl Core {
     }
 
     async fn touch(&self, session: &str) -> Result<(), Failure> {
-        if let Some(known) = self.sessions.get(session) {
+        if let Some(known) = self.own.get(session) {
             match self.touch_as(known).await {
                 Err(failure) if failure.cause == Cause::PreconditionFailed => {}
                 touched => return touched,
@@ -180,8 +202,8 @@ impl Core {
         let session = there.session_id.clone();
         let written = self.write_session(there, write).await;
         match &written {
-            Ok(written) => self.sessions.update(written),
-            Err(_) => self.sessions.forget_version(&session),
+            Ok(written) => self.own.update(written),
+            Err(_) => self.own.forget_version(&session),
         }
         written.map(drop)
     }
@@ -232,7 +254,7 @@ impl Core {
             // It idles out, unless it is used before.
             Some(_) => Ok(false),
             None => {
-                self.sessions.lost(&seen.session_id);
+                self.own.lost(&seen.session_id);
                 Ok(false)
             }
         }
@@ -249,7 +271,7 @@ impl Core {
         let write = Write::replace(&session.id, &session, session.etag.clone());
         match self.write_session(session, write).await {
             Ok(written) => {
-                self.sessions.update(&written);
+                self.own.update(&written);
                 self.dispatch.session_held(&written);
                 Ok(true)
             }
@@ -263,7 +285,7 @@ impl Core {
     /// The sessions of workers that are held and were used lately. The container is asked once for those of an
     /// earlier process of the same workers; from then on this process knows which it has claimed.
     async fn owned_sessions(&self, terms: Renewal<'_>) -> Result<Vec<SessionDocument>, Failure> {
-        if let Some(known) = self.sessions.of(terms.owners) {
+        if let Some(known) = self.own.of(terms.owners) {
             return Ok(known);
         }
         let (owners, now, since) = (terms.owners, self.store.now(), terms.since);
@@ -271,7 +293,7 @@ impl Core {
             [("@owners", json!(owners)), ("@now", json!(now)), ("@since", json!(since))];
         let owned: Vec<SessionDocument> =
             self.store.documents(Scope::Everything, OWNED, &parameters).await?;
-        self.sessions.found(owners, &owned);
+        self.own.found(owners, &owned);
         Ok(owned)
     }
 

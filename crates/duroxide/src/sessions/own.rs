@@ -9,7 +9,7 @@ use crate::documents::SessionDocument;
 const MAX_REMEMBERED: usize = 10_000;
 
 #[derive(Debug, Default)]
-pub(crate) struct OwnSessions(Mutex<Owned>);
+pub(super) struct OwnSessions(Mutex<Owned>);
 
 #[derive(Debug, Default)]
 struct Owned {

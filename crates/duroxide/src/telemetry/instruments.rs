@@ -1,6 +1,5 @@
 //! The instruments of a provider.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::ProviderError;
@@ -8,7 +7,6 @@ use opentelemetry::KeyValue;
 use opentelemetry::metrics::{Counter, Histogram, Meter as Meters};
 
 use super::{Gauge, Occurrence, Queue, Retried};
-use crate::dispatch::Dispatch;
 use crate::meter::Meter;
 
 /// Seconds: a call is some requests, a claim may wait for a poll, or for a runtime to start.
@@ -142,17 +140,17 @@ pub(super) fn observe(
         .build();
 }
 
-pub(super) fn observe_queues(meters: &Meters, dispatch: &Arc<Dispatch>) {
-    // Weak: a provider of meters keeps its callbacks for as long as it lives.
-    let dispatch = Arc::downgrade(dispatch);
+pub(super) fn observe_queues(
+    meters: &Meters,
+    ready: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+) {
     // Not kept: the callback is the meter's.
     let _ = meters
         .u64_observable_gauge("sidereal.duroxide.queue.depth")
         .with_description("Instances and activities that this process knows to be ready.")
         .with_unit("{item}")
         .with_callback(move |gauge| {
-            let Some(dispatch) = dispatch.upgrade() else { return };
-            let (turns, items) = dispatch.ready();
+            let Some((turns, items)) = ready() else { return };
             for (queue, ready) in [(Queue::Orchestrator, turns), (Queue::Worker, items)] {
                 gauge.observe(ready as u64, &[KeyValue::new(QUEUE, name(queue))]);
             }

@@ -11,8 +11,6 @@ use std::time::Duration;
 
 use duroxide::providers::ProviderError;
 
-#[cfg(feature = "otel")]
-use crate::dispatch::Dispatch;
 use crate::meter::Meter;
 
 /// What waits for a dispatcher or a worker.
@@ -77,9 +75,12 @@ impl Telemetry {
         Self { instruments: Some(Arc::new(instruments::Instruments::new(meter))) }
     }
 
-    /// Counts what waits in this process for as long as its dispatch lives.
-    pub(crate) fn observe_queues(meter: &opentelemetry::metrics::Meter, dispatch: &Arc<Dispatch>) {
-        instruments::observe_queues(meter, dispatch);
+    /// Reports how many instances and activities are ready, as long as that is known.
+    pub(crate) fn observe_queues(
+        meter: &opentelemetry::metrics::Meter,
+        ready: impl Fn() -> Option<(usize, usize)> + Send + Sync + 'static,
+    ) {
+        instruments::observe_queues(meter, ready);
     }
 
     /// Reports a value whenever metrics are collected, as long as there is one.

@@ -5,17 +5,16 @@ use std::time::Duration;
 use duroxide::providers::{SessionFetchConfig, WorkItem};
 use serde_json::Value;
 
-use super::locked;
+use super::{ActivityQueue, lock_write};
 use crate::cache::Version;
 use crate::call::about_instance;
-use crate::core::Core;
+use crate::clock::millis;
 use crate::dispatch::{Claimed, ItemHint};
 use crate::documents::{InstanceDocument, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
 use crate::ids;
 use crate::lock_token::LockToken;
 use crate::sessions::SessionClaim;
-use crate::store::millis;
 use crate::telemetry::{Occurrence, Queue, Retried};
 use crate::write::Write;
 
@@ -28,7 +27,7 @@ const UNCOMMITTED_MS: i64 = 1_000;
 /// When an activity is tried again that cannot be read.
 const UNREADABLE_MS: i64 = 10_000;
 
-impl Core {
+impl ActivityQueue {
     /// Claims an activity that a hint is about.
     pub(super) async fn claim_hinted(
         &self,
@@ -37,7 +36,7 @@ impl Core {
         session: Option<&SessionFetchConfig>,
     ) -> Result<Option<Claimed>, Failure> {
         if let (Some(id), Some(config)) = (&hint.session, session) {
-            let claim = self.claim_session(id, config).await?;
+            let claim = self.sessions.claim_session(id, config).await?;
             let now = self.store.now();
             match claim {
                 SessionClaim::Claimed => {}
@@ -56,7 +55,11 @@ impl Core {
         let item = match hint.document {
             Some(document) => *document,
             None => match self.read_item(&hint.instance, &hint.id).await? {
-                Some(item) if !item.is_locked_in(&self.lock_view()) => item,
+                Some(item)
+                    if !item.is_locked_in(&self.processes.lock_view(self.store.lock_time())) =>
+                {
+                    item
+                }
                 _ => return Ok(None),
             },
         };
@@ -92,7 +95,7 @@ impl Core {
         if item.staged_turn.is_none() {
             return Ok(true);
         }
-        let instance = self.read_instance(&item.instance_id).await?;
+        let instance = self.store.read_instance(&item.instance_id).await?;
         Ok(instance.is_some_and(|instance| instance.has_committed(item.staged_turn)))
     }
 
@@ -105,7 +108,7 @@ impl Core {
         let nonce = self.store.clock().new_id();
         let (instance, worker_item) = (item.instance_id.clone(), Some(item.id.clone()));
         let token = LockToken { instance: instance.clone(), worker_item, nonce }.to_string();
-        let text = self.text_of(&instance, &item.id, &item.work_item).await?;
+        let text = self.store.text_of(&instance, &item.id, &item.work_item).await?;
         let work_item: WorkItem = match serde_json::from_str(&text) {
             Ok(work_item) => work_item,
             Err(error) => {
@@ -122,7 +125,7 @@ impl Core {
         item.lock_token = Some(token.clone());
         item.locked_until = Some(now.saturating_add(millis(lock_timeout)));
         item.lock_owner = self.processes.name();
-        let lock = locked(&item, 1, None);
+        let lock = lock_write(&item, 1, None);
         item.attempt_count += 1;
         let mut seen = None;
         match self.lock_item(&instance, lock).await {

@@ -5,11 +5,10 @@ use std::sync::Arc;
 use duroxide::providers::{ProviderError, WorkItem};
 use serde_json::Value;
 
-use super::ahead::{Beside, COMPLETION, Ended};
 use super::hold::gone;
-use super::removed;
+use super::prefetch::{Beside, COMPLETION, Ended};
+use super::{ActivityQueue, removed};
 use crate::call::about_instance;
-use crate::core::Core;
 use crate::documents::{MessageDocument, PartDocument, WorkerDocument};
 use crate::failure::{Cause, Failure};
 use crate::fetch::TurnOffer;
@@ -19,7 +18,7 @@ use crate::{PATIENCE_MS, ids};
 
 const ACK: &str = "ack_work_item";
 
-impl Core {
+impl ActivityQueue {
     /// Finishes an activity: it is removed, and its completion is enqueued, both or none.
     pub(crate) async fn ack_item(
         self: &Arc<Self>,
@@ -61,7 +60,7 @@ impl Core {
         let is_last = ending.as_ref().is_none_or(|ending| !self.dispatch.has_items(&ending.terms));
         let claims = ending.as_ref().and_then(|ending| self.claim_ahead(&ending.terms, instance));
         let turn = message.as_ref().zip(completion.as_ref()).filter(|_| is_last);
-        let turn = turn.and_then(|(message, item)| TurnOffer::of(self, message, item));
+        let turn = turn.and_then(|(message, item)| TurnOffer::of(&self.turns, message, item));
         match self.write_end(instance, &batch, Beside { turn, claims }, until).await {
             Ok(Ended { is_handed: true, .. }) => message = None,
             Ok(Ended { results, .. }) => {
@@ -81,9 +80,9 @@ impl Core {
         self.items.remove(token);
         self.dispatch.item_released(&item.id);
         if let Some(message) = message {
-            self.message_is_there(message, completion);
+            self.turns.message_is_there(message, completion);
         }
-        self.touch_session(item.session_id.as_deref()).await;
+        self.sessions.touch_session(item.session_id.as_deref()).await;
         Ok(())
     }
 

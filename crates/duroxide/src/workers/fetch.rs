@@ -7,14 +7,12 @@ use std::time::Duration;
 use duroxide::providers::{ProviderError, SessionFetchConfig, TagFilter, WorkItem};
 use serde_json::{Value, json};
 
-use crate::activity_filter::ActivityFilter;
-use crate::core::Core;
-use crate::dispatch::{Claimed, ParkedWorker, Wanted};
+use super::ActivityQueue;
+use crate::activity_filter::{ActivityFilter, WorkerTerms};
+use crate::dispatch::Claimed;
 use crate::documents::WorkerDocument;
-use crate::failure::{Cause, Failure};
-use crate::last_fetch::WorkerTerms;
+use crate::failure::Failure;
 use crate::leases::{ALL_SLOTS, Slots, caller_id};
-use crate::prefetch::is_late;
 use crate::sessions::SessionClaim;
 use crate::store::Scope;
 
@@ -26,7 +24,7 @@ const CANDIDATE_PAGE: u32 = 50;
 /// What a worker is given: the activity, its token, how often it was tried.
 type FetchedItem = (WorkItem, String, u32);
 
-impl Core {
+impl ActivityQueue {
     /// Fetches an activity.
     pub(crate) async fn fetch_item(
         self: &Arc<Self>,
@@ -38,75 +36,21 @@ impl Core {
         if matches!(tags, TagFilter::None) {
             return Ok(None);
         }
+        let owner = session.map(|session| session.owner_id.clone());
+        let terms = WorkerTerms { tags: tags.clone(), owner, lock_timeout };
         let is_short = poll_timeout.is_zero() || self.is_short_poll;
         let found = match is_short {
             true => self.look_for_item_in_slots(lock_timeout, session, tags).await,
-            false => self.wait_for_item(lock_timeout, poll_timeout, session, tags).await,
+            false => self.wait_for_item(terms.clone(), poll_timeout, session).await,
         };
         let found = found.map_err(|failure| failure.tell(FETCH, "candidates"))?;
         Ok(found.map(|claimed| {
             let Claimed { work_item, token, attempts, instance, seen, .. } = claimed;
             if !is_short {
-                let owner = session.map(|session| session.owner_id.clone());
-                let terms = WorkerTerms { tags: tags.clone(), owner, lock_timeout };
                 self.fetches.note(&token, &instance, seen, terms);
             }
             (work_item, token, attempts)
         }))
-    }
-
-    /// Waits for an activity: one that is handed over, or one that a hint is about.
-    async fn wait_for_item(
-        self: &Arc<Self>,
-        lock_timeout: Duration,
-        poll_timeout: Duration,
-        session: Option<&SessionFetchConfig>,
-        tags: &TagFilter,
-    ) -> Result<Option<Claimed>, Failure> {
-        let end = tokio::time::Instant::now() + poll_timeout;
-        let mut pauses = self.store.pauses();
-        loop {
-            let owner = session.map(|session| session.owner_id.as_str());
-            let wanted = Wanted { tags, owner };
-            match self.dispatch.next_item(wanted, lock_timeout) {
-                Ok(hint) => {
-                    let address = hint.address();
-                    let (core, session) = (Arc::clone(self), session.cloned());
-                    let claim = async move {
-                        core.claim_hinted(hint, lock_timeout, session.as_ref()).await
-                    };
-                    match self.claim_to_the_end(give_back, Box::pin(claim)).await {
-                        Ok(Some(item)) => return Ok(Some(item)),
-                        Ok(None) => pauses = self.store.pauses(),
-                        // The runtime would wait for seconds.
-                        Err(failure)
-                            if failure.cause == Cause::Transient
-                                && tokio::time::Instant::now() < end =>
-                        {
-                            let now = self.store.now();
-                            self.dispatch.item_enqueued(address, now, now);
-                            pauses.pause().await;
-                        }
-                        Err(failure) => return Err(failure),
-                    }
-                }
-                Err(parked) => {
-                    let waiting = Waiting { core: self, parked };
-                    let is_over =
-                        tokio::time::timeout_at(end, waiting.parked.wait()).await.is_err();
-                    if let Some(claimed) = waiting.parked.leave() {
-                        // The worker may have been paused since it was handed over.
-                        if !is_late(claimed.locked_until, lock_timeout, self.store.now()) {
-                            return Ok(Some(*claimed));
-                        }
-                        self.give_back(claimed);
-                    }
-                    if is_over {
-                        return Ok(None);
-                    }
-                }
-            }
-        }
     }
 
     /// Looks once: with short polls in the slots of the worker first, then everywhere.
@@ -117,7 +61,7 @@ impl Core {
         tags: &TagFilter,
     ) -> Result<Option<Claimed>, Failure> {
         if self.is_short_poll {
-            let slots = self.worker_leases.acquire_slots(caller_id()).await;
+            let slots = self.leases.acquire_slots(caller_id()).await;
             let slots: Slots = slots.into_iter().collect();
             if !slots.is_all()
                 && let Some(item) = self.look_for_item(lock_timeout, session, tags, slots).await?
@@ -136,7 +80,8 @@ impl Core {
         slots: Slots,
     ) -> Result<Option<Claimed>, Failure> {
         let filter = ActivityFilter::of(tags, session.is_some());
-        let (is_free, [lock_time, gone]) = self.lock_view().is_free();
+        let (is_free, [lock_time, gone]) =
+            self.processes.lock_view(self.store.lock_time()).is_free();
         let text = candidates(&filter, slots, is_free);
         let parameters = [
             ("@now", json!(self.store.now())),
@@ -160,38 +105,21 @@ impl Core {
                     continue;
                 }
                 if let (Some(id), Some(config)) = (&item.session_id, session)
-                    && self.claim_session(id, config).await? != SessionClaim::Claimed
+                    && self.sessions.claim_session(id, config).await? != SessionClaim::Claimed
                 {
                     taken_sessions.insert(id.clone());
                     continue;
                 }
-                let core = Arc::clone(self);
-                let claim = async move { core.claim_item(item, lock_timeout).await };
-                if let Some(claimed) = self.claim_to_the_end(give_back, Box::pin(claim)).await? {
+                let activities = Arc::clone(self);
+                let claim = async move { activities.claim_item(item, lock_timeout).await };
+                if let Some(claimed) =
+                    self.tasks.run_detached(self.give_back_later(), Box::pin(claim)).await?
+                {
                     return Ok(Some(claimed));
                 }
             }
         }
         Ok(None)
-    }
-}
-
-/// Gives an activity back whose worker is gone.
-fn give_back(core: &Arc<Core>, claimed: Claimed) {
-    core.give_back(Box::new(claimed));
-}
-
-/// A worker that waits, until it is dropped: by its runtime, perhaps, just when an activity is handed to it.
-struct Waiting<'a> {
-    core: &'a Arc<Core>,
-    parked: ParkedWorker,
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        if let Some(claimed) = self.parked.leave() {
-            self.core.give_back(claimed);
-        }
     }
 }
 

@@ -7,14 +7,13 @@ use duroxide::providers::ProviderError;
 use serde_json::Value;
 use tokio::sync::Mutex;
 
-use super::locked;
+use super::{ActivityQueue, lock_write};
 use crate::PATIENCE_MS;
-use crate::core::Core;
+use crate::clock::millis;
 use crate::dispatch::ItemHint;
 use crate::documents::WorkerDocument;
 use crate::failure::Cause;
 use crate::lock_token::LockToken;
-use crate::store::millis;
 
 const ABANDON: &str = "abandon_work_item";
 const RENEW: &str = "renew_work_item_lock";
@@ -26,7 +25,7 @@ const LONG_LOCK_MS: i64 = 15_000;
 /// How often locks that are half over are looked for.
 const KEEPER_INTERVAL: Duration = Duration::from_secs(1);
 
-impl Core {
+impl ActivityQueue {
     /// Extends the lock of an activity. The runtime cancels the activity after an error, so an outage is waited for.
     pub(crate) async fn renew_item(
         &self,
@@ -41,7 +40,7 @@ impl Core {
         self.renew_lock(token, &mut item, extend_for, give_up).await?;
         let (until, now) = (item.locked_until.unwrap_or_default(), self.store.now());
         self.extend_midway(token, until, now);
-        self.touch_session(item.session_id.as_deref()).await;
+        self.sessions.touch_session(item.session_id.as_deref()).await;
         Ok(())
     }
 
@@ -60,7 +59,7 @@ impl Core {
             let mut renewed = item.clone();
             let until = self.store.now().saturating_add(millis(extend_for));
             renewed.locked_until = renewed.locked_until.max(Some(until));
-            let write = [locked(&renewed, 0, None)];
+            let write = [lock_write(&renewed, 0, None)];
             let failure = match self.store.renew_once(&instance, &write).await {
                 Ok(results) => {
                     renewed.etag = results.first().and_then(|it| it.etag().cloned());
@@ -129,11 +128,10 @@ impl Core {
         loop {
             tokio::time::sleep(KEEPER_INTERVAL).await;
             for (token, item) in self.items.take_due(self.store.now()) {
-                let core = Arc::clone(&self);
-                self.spawn_metered(
-                    KEEPER,
-                    async move { core.extend_long_lock(&token, &item).await },
-                );
+                let activities = Arc::clone(&self);
+                self.tasks.spawn_metered(KEEPER, async move {
+                    activities.extend_long_lock(&token, &item).await
+                });
             }
         }
     }
@@ -167,7 +165,7 @@ impl Core {
         let attempts = if ignore_attempt && item.attempt_count > 0 { -1 } else { 0 };
         (item.lock_token, item.locked_until, item.lock_owner) = (None, None, None);
         let until = now.saturating_add(PATIENCE_MS);
-        let release = [locked(&item, attempts, Some(visible_at))];
+        let release = [lock_write(&item, attempts, Some(visible_at))];
         let written = self.store.write(&item.instance_id, &release, until).await;
         self.items.remove(token);
         self.dispatch.item_released(&item.id);

@@ -1,16 +1,48 @@
 //! Activities: fetched, finished, renewed and given back by workers.
 
-mod ahead;
 mod claim;
 mod end;
 mod fetch;
 mod hold;
+mod long_poll;
+mod prefetch;
 
+use std::sync::Arc;
+
+use crate::cache::ReplayCache;
+use crate::dispatch::Dispatch;
 use crate::documents::{TombstoneDocument, WorkerDocument};
+use crate::fetch::TurnFetcher;
+use crate::held::HeldItems;
+use crate::last_fetch::LastFetches;
+use crate::leases::LeaseProvider;
+use crate::locks::Processes;
+use crate::sessions::SessionTable;
+use crate::store::Store;
+use crate::tasks::Tasks;
 use crate::write::{Change, Write};
 
-/// The lock of an activity as it is to be.
-pub(crate) fn locked(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Write {
+/// Activities: fetched, finished, renewed and given back by workers.
+#[derive(Debug)]
+pub(crate) struct ActivityQueue {
+    pub(crate) store: Store,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) replays: Arc<ReplayCache>,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) leases: Arc<dyn LeaseProvider>,
+    pub(crate) turns: Arc<TurnFetcher>,
+    pub(crate) sessions: Arc<SessionTable>,
+    pub(crate) tasks: Tasks,
+    /// The activities that workers of this process have locked.
+    pub(crate) items: HeldItems,
+    /// The activities that workers of this process fetched last.
+    pub(crate) fetches: Arc<LastFetches>,
+    /// A fetch looks once, whatever time it is given.
+    pub(crate) is_short_poll: bool,
+}
+
+/// The write of an activity's lock as the document says it is to be.
+pub(crate) fn lock_write(item: &WorkerDocument, attempts: i32, visible_at: Option<i64>) -> Write {
     let change = Change::Lock {
         token: item.lock_token.clone(),
         until: item.locked_until,

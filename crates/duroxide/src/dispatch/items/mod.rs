@@ -7,11 +7,10 @@ mod lanes;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use duroxide::providers::TagFilter;
-
 pub(crate) use hint::ItemHint;
 
 use super::turns::MAX_HINTS;
+use crate::activity_filter::ActivityDemand;
 use crate::documents::SessionDocument;
 use held_sessions::HeldSessions;
 use hint::Order;
@@ -19,14 +18,6 @@ use lanes::{Lanes, oldest};
 
 /// The most bytes of activities that are kept whole; of the others only the address is known.
 const MAX_KEPT_BYTES: usize = 16 << 20;
-
-/// Which activities a worker takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    pub(crate) tags: &'a TagFilter,
-    /// The name by which it has sessions, if it takes activities of sessions.
-    pub(crate) owner: Option<&'a str>,
-}
 
 /// Activities that are ready, or at a time to come.
 #[derive(Debug, Default)]
@@ -177,14 +168,14 @@ impl ItemHints {
     }
 
     /// The activity that waits longest, of those that a worker takes.
-    pub(crate) fn pop(&mut self, wanted: Wanted<'_>) -> Option<ItemHint> {
+    pub(crate) fn pop(&mut self, wanted: ActivityDemand<'_>) -> Option<ItemHint> {
         self.pop_if(wanted, |_| true)
     }
 
     /// The same, if it is one of a kind; none if that which waits longest is another.
     pub(crate) fn pop_if(
         &mut self,
-        wanted: Wanted<'_>,
+        wanted: ActivityDemand<'_>,
         is_meant: impl Fn(&ItemHint) -> bool,
     ) -> Option<ItemHint> {
         let place = self.first(wanted).filter(|hint| is_meant(hint)).map(Place::of)?;
@@ -192,11 +183,11 @@ impl ItemHints {
     }
 
     /// Whether there is an activity that a worker takes.
-    pub(crate) fn has(&mut self, wanted: Wanted<'_>) -> bool {
+    pub(crate) fn has(&mut self, wanted: ActivityDemand<'_>) -> bool {
         self.first(wanted).is_some()
     }
 
-    fn first(&mut self, wanted: Wanted<'_>) -> Option<&ItemHint> {
+    fn first(&mut self, wanted: ActivityDemand<'_>) -> Option<&ItemHint> {
         let Some(owner) = wanted.owner else { return self.plain.first(wanted.tags) };
         // Those of a session that somebody has had since they came are moved when they are come upon.
         while let Some(hint) = self.free.first(wanted.tags)
@@ -286,6 +277,8 @@ impl Ord for LaterItem {
 
 #[cfg(test)]
 mod tests {
+    use duroxide::providers::TagFilter;
+
     use super::*;
 
     fn hint(id: &str, enqueued_at: i64) -> ItemHint {
@@ -302,7 +295,7 @@ mod tests {
     }
 
     fn pop(hints: &mut ItemHints, tags: &TagFilter, sessions: bool) -> Option<String> {
-        hints.pop(Wanted { tags, owner: sessions.then_some("w") }).map(|hint| hint.id)
+        hints.pop(ActivityDemand { tags, owner: sessions.then_some("w") }).map(|hint| hint.id)
     }
 
     #[test]
@@ -314,7 +307,7 @@ mod tests {
         hints.push(hint("second", 5), 5);
         hints.push(hint("first", 4), 5);
         let plain = &TagFilter::DefaultOnly;
-        let wanted = Wanted { tags: plain, owner: Some("w") };
+        let wanted = ActivityDemand { tags: plain, owner: Some("w") };
         let without_session = hints.pop_if(wanted, |hint| hint.session.is_none());
         assert!(without_session.is_none(), "the session's waits longer, and is not passed over");
         assert_eq!(pop(&mut hints, plain, false).as_deref(), Some("first"));
@@ -361,7 +354,7 @@ mod tests {
         hints.push(ItemHint::of(&document, etag.clone()), 1);
         let found = ItemHint { etag, ..hint(&document.id, 1) };
         assert!(!hints.push(found, 2));
-        let all = Wanted { tags: &TagFilter::Any, owner: None };
+        let all = ActivityDemand { tags: &TagFilter::Any, owner: None };
         assert!(hints.first(all).unwrap().document.is_some());
         let changed = ItemHint { etag: Some("2".parse().unwrap()), ..hint(&document.id, 1) };
         assert!(!hints.push(changed, 3));
@@ -430,7 +423,7 @@ mod tests {
         let mut hints = ItemHints::default();
         let all = &TagFilter::DefaultOnly;
         let popped = |hints: &mut ItemHints, owner| {
-            hints.pop(Wanted { tags: all, owner: Some(owner) }).map(|hint| hint.id)
+            hints.pop(ActivityDemand { tags: all, owner: Some(owner) }).map(|hint| hint.id)
         };
         hints.push(of_session("1", "s", 1), 1);
         hints.session_held(&held("s", "one", 100));
@@ -462,7 +455,7 @@ mod tests {
         hints.session_held(&of("alive", "t"));
         hints.push(of_session("1", "s", 1), 1);
         hints.push(of_session("2", "t", 2), 2);
-        let wanted = Wanted { tags: &TagFilter::Any, owner: Some("other") };
+        let wanted = ActivityDemand { tags: &TagFilter::Any, owner: Some("other") };
         assert!(!hints.has(wanted));
         let gone = BTreeSet::from(["dead".to_owned()]);
         assert_eq!((hints.free_sessions_of(&gone), hints.free_sessions_of(&gone)), (1, 0));
@@ -491,7 +484,7 @@ mod tests {
         hints.took("1", 50, 2);
         hints.push(of_session("2", "s", 1), 2);
         hints.took("2", 50, 2);
-        let wanted = Wanted { tags: &TagFilter::Any, owner: Some("one") };
+        let wanted = ActivityDemand { tags: &TagFilter::Any, owner: Some("one") };
         assert!(!hints.has(wanted) && hints.places.is_empty());
         assert!(!hints.fire(100), "nothing waits for the session");
     }

@@ -1,11 +1,15 @@
-//! The feeder: one task of a process that asks the container for work, for all who wait.
+//! The poller: one task of a process that queries the container for work, on behalf of all callers that wait.
+//!
+//! `question.rs` is the query, `rows.rs` which of its rows are for this process, `interval.rs` how often it is sent;
+//! `membership.rs` keeps the lease of the process.
 
+mod interval;
+mod membership;
 mod question;
 mod rows;
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use question::{AskedActivities, Question};
@@ -13,44 +17,48 @@ use rows::{Row, taken};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use super::pace::{Pace, PaceSettings};
-use super::{Dispatch, ItemHint, SeenFilter, SeenWaiting, State};
-use crate::activity_filter::ActivityFilter;
+use interval::PollInterval;
+
 use crate::call::metered;
-use crate::core::Core;
-use crate::documents::{DELETION_LEASE_MS, PinnedVersion, kinds};
+use crate::clock::millis;
+use crate::deletions::Deletions;
+use crate::dispatch::{Demand, Dispatch};
+use crate::documents::{DELETION_LEASE_MS, kinds};
 use crate::failure::Failure;
-use crate::fetch::{STRAY_AFTER_MS, is_supported};
-use crate::leases::Slots;
-use crate::outbox::RECONCILER;
-use crate::store::{Scope, millis};
+use crate::fetch::{STRAY_AFTER_MS, TurnFetcher};
+use crate::leases::{LeaseProvider, Slots};
+use crate::locks::Processes;
+use crate::outbox::{Outbox, RECONCILER};
+use crate::store::{Scope, Store};
+use crate::tasks::Tasks;
+use crate::turn_locks::TurnLocks;
+use crate::workers::ActivityQueue;
+
+pub(crate) use interval::IntervalSettings;
 
 /// How many rows are read at once.
 const PAGE: u32 = 100;
 
 /// So many candidates are tried without being asked for their state before: a crowd of locked instances must not
 /// cost a request each.
-const TRIED_UNSEEN: usize = 3;
+const CLAIMS_BEFORE_BULK_CHECK: usize = 3;
 
-/// Activities of so many sessions are not asked for while the workers that have them do not wait.
-const MOST_SESSIONS_LEFT_OUT: usize = 100;
-
-/// If nobody has waited for so long, the runtime has ended or is busy with long work: polling stops, and the slots are
-/// left to other processes, until somebody waits again.
+/// If no caller has waited for so long, the runtime has ended or is busy with long work: polling stops, and the slots are left
+/// to other processes, until a caller waits again.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// However much there is in its own slots, a process looks at those of others at least so often: one of them may be gone.
-const OTHERS_AT_LEAST: Duration = Duration::from_secs(10);
+const FOREIGN_SLOT_POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// How the feeder works.
+/// The settings of the poller.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct FeederSettings {
-    pub(crate) pace: PaceSettings,
+pub(crate) struct PollerSettings {
+    pub(crate) interval: IntervalSettings,
     /// How old a message to another instance must be before it is delivered in its sender's place.
     pub(crate) intent_age: Duration,
 }
 
-/// What one look came to.
+/// The result of a poll.
 #[derive(Debug, Default)]
 struct Look {
     /// How many are new to this process.
@@ -71,18 +79,9 @@ fn waits_of_others(
 ) -> Option<Duration> {
     match since_last {
         None => Some(Duration::ZERO),
-        Some(since) if is_idle || since >= OTHERS_AT_LEAST => Some(2 * longest_pause),
+        Some(since) if is_idle || since >= FOREIGN_SLOT_POLL_INTERVAL => Some(2 * longest_pause),
         Some(_) => None,
     }
-}
-
-/// Who waits, at the time of a look.
-#[derive(Clone, Debug, Default)]
-struct Demand {
-    dispatchers: usize,
-    workers: usize,
-    /// What the workers wait for.
-    activities: ActivityFilter,
 }
 
 /// An instance with messages, as a look found it.
@@ -94,11 +93,27 @@ struct FoundTurn {
     is_no_start: bool,
 }
 
-impl Core {
-    /// Asks for work until the provider is shut down: nothing before somebody waits for it.
-    pub(crate) async fn feed(self: Arc<Self>, settings: FeederSettings) {
-        let mut pace = Pace::new(settings.pace);
-        let (mut last_look, mut pause) = (None, Duration::ZERO);
+/// Polls for work of other processes.
+#[derive(Debug)]
+pub(crate) struct Poller {
+    pub(crate) store: Store,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) leases: Arc<dyn LeaseProvider>,
+    pub(crate) worker_leases: Arc<dyn LeaseProvider>,
+    pub(crate) processes: Arc<Processes>,
+    pub(crate) turns: Arc<TurnFetcher>,
+    pub(crate) locks: Arc<TurnLocks>,
+    pub(crate) activities: Arc<ActivityQueue>,
+    pub(crate) outbox: Arc<Outbox>,
+    pub(crate) deletions: Arc<Deletions>,
+    pub(crate) tasks: Tasks,
+}
+
+impl Poller {
+    /// Polls until the provider is shut down, while callers wait.
+    pub(crate) async fn poll(self: Arc<Self>, settings: PollerSettings) {
+        let mut interval = PollInterval::new(settings.interval);
+        let (mut last_poll, mut pause) = (None, Duration::ZERO);
         let (mut last_others, mut has_found): (Option<Instant>, bool) = (None, true);
         let mut last_demand = Instant::now();
         loop {
@@ -107,8 +122,8 @@ impl Core {
             if self.dispatch.is_waited_for() {
                 last_demand = now;
             } else if self.dispatch.is_active() && now >= last_demand + IDLE_TIMEOUT {
-                self.dispatch.deactivate();
-                last_look = None;
+                self.dispatch.stop_polling();
+                last_poll = None;
                 match self.holds_locks() {
                     // Its slots are left to others; its lease goes on with its locks.
                     true => self.leases.release_process_slots().await,
@@ -116,29 +131,29 @@ impl Core {
                 }
                 continue;
             }
-            let due = self.dispatch.next_look(now, last_look, pause, pace.longest());
+            let due = self.dispatch.next_poll(now, last_poll, pause, interval.longest());
             if due.is_some_and(|due| due <= now) {
                 let since_others = last_others.map(|last| now - last);
                 let is_idle = !has_found && self.dispatch.is_waited_for();
-                let others = waits_of_others(since_others, is_idle, pace.longest());
+                let others = waits_of_others(since_others, is_idle, interval.longest());
                 let look = self.look(settings, others);
-                let look = metered(&self.store.telemetry, "feeder", look);
+                let look = metered(&self.store.telemetry, "poller", look);
                 let look = self.beside_timers(look).await;
                 if others.is_some() {
                     last_others = Some(now);
                 }
                 has_found = look.turns + look.items > 0;
-                pause = pace.after(has_found, look.requests);
+                pause = interval.after(has_found, look.requests);
                 pause = self.store.clock().jittered(pause);
-                last_look = Some(Instant::now());
+                last_poll = Some(Instant::now());
                 continue;
             }
             let Some(next) = due.into_iter().chain(self.next_timer()).min() else {
-                self.dispatch.feeder.notified().await;
+                self.dispatch.polling_changed().await;
                 continue;
             };
             tokio::select! {
-                () = self.dispatch.feeder.notified() => {}
+                () = self.dispatch.polling_changed() => {}
                 () = tokio::time::sleep_until(next) => {}
             }
         }
@@ -164,15 +179,15 @@ impl Core {
             tokio::select! {
                 looked = &mut look => return looked,
                 // Perhaps a timer is nearer. Whatever else it was is seen after the look.
-                () = self.dispatch.feeder.notified() => {}
+                () = self.dispatch.polling_changed() => {}
                 () = timer => {}
             }
             self.dispatch.fire_timers(self.store.now());
         }
     }
 
-    /// Asks once, of all kinds together; if there is more than a page, of the kind that somebody still waits for.
-    async fn look(self: &Arc<Self>, settings: FeederSettings, others: Option<Duration>) -> Look {
+    /// Polls once, for all kinds together; if there is more than a page, for the kinds that callers still wait for.
+    async fn look(self: &Arc<Self>, settings: PollerSettings, others: Option<Duration>) -> Look {
         let demand = self.dispatch.demand();
         let asked = self.question(others).await;
         let mut look = Look::default();
@@ -195,8 +210,8 @@ impl Core {
         look
     }
 
-    /// What to ask for: what somebody here has waited for, in the slots of this process, and what has waited for so long
-    /// in those of others. The leases of the process are kept by it.
+    /// The question of a poll: the work that callers here have waited for, in the slots of this process, and what has waited for
+    /// so long in the slots of others. It extends the lease of the process.
     async fn question(&self, others: Option<Duration>) -> Question {
         let (seen, without_sessions) = self.dispatch.seen();
         let others_since = others.map(|waits| self.store.now().saturating_sub(millis(waits)));
@@ -217,18 +232,18 @@ impl Core {
         asked
     }
 
-    /// Asks page by page until everybody has something. Says whether that was all there is.
+    /// Sends a query page by page until every caller has work. Returns whether that was all there is.
     async fn ask(
         self: &Arc<Self>,
-        settings: FeederSettings,
+        settings: PollerSettings,
         asked: &Question,
         demand: &Demand,
         look: &mut Look,
     ) -> Result<bool, Failure> {
         let now = self.store.now();
-        let soon = now.saturating_add(millis(settings.pace.longest));
+        let soon = now.saturating_add(millis(settings.interval.longest));
         let before = now.saturating_sub(millis(settings.intent_age));
-        let (text, mut parameters) = asked.query(&self.lock_view());
+        let (text, mut parameters) = asked.query(&self.processes.lock_view(self.store.lock_time()));
         parameters.extend([
             ("@soon", json!(soon)),
             ("@now", json!(now)),
@@ -254,7 +269,7 @@ impl Core {
         Ok(true)
     }
 
-    /// Notes what a page says is there.
+    /// Records the rows of a page.
     async fn take_rows(
         self: &Arc<Self>,
         rows: Vec<Row>,
@@ -286,20 +301,21 @@ impl Core {
                     look.items +=
                         usize::from(self.dispatch.item_found(row.hint(), visible_at, now));
                 }
-                kinds::INSTANCE => self.finish_deletion(&row.instance_id),
+                kinds::INSTANCE => self.deletions.report(&row.instance_id),
                 _ => intents.push(row.intent()),
             }
         }
         turns.retain(|instance, _| !self.dispatch.is_blocked(instance, now));
-        if turns.len() > TRIED_UNSEEN {
+        if turns.len() > CLAIMS_BEFORE_BULK_CHECK {
             self.leave_out_blocked_turns(&mut turns, look).await?;
         }
         for (instance, found) in &turns {
             look.turns += usize::from(self.dispatch.turn_found(instance, found.enqueued_at, now));
         }
         if !intents.is_empty() {
-            let core = Arc::clone(self);
-            self.spawn_metered(RECONCILER, async move { core.redeliver_found(intents).await });
+            let outbox = Arc::clone(&self.outbox);
+            self.tasks
+                .spawn_metered(RECONCILER, async move { outbox.redeliver_found(intents).await });
         }
         Ok(())
     }
@@ -312,7 +328,7 @@ impl Core {
     ) -> Result<(), Failure> {
         let filter = self.dispatch.filter();
         let ids: Vec<&str> = turns.keys().map(String::as_str).collect();
-        let states = self.states(&ids, |pinned| filter.supports(pinned)).await?;
+        let states = self.turns.states(&ids, |pinned| filter.supports(pinned)).await?;
         look.requests += states.requests;
         let is_stray = |(instance, found): &(&String, &FoundTurn)| {
             found.is_no_start && !states.found.contains(*instance)
@@ -326,7 +342,7 @@ impl Core {
         // The start of a younger one may be on its way.
         let before = self.store.now().saturating_sub(STRAY_AFTER_MS);
         let old = stray.into_iter().filter(|(_, enqueued_at)| *enqueued_at <= before);
-        self.look_at_strays(old.map(|(instance, _)| instance).collect());
+        self.turns.look_at_strays(old.map(|(instance, _)| instance).collect());
         for (instance, why) in states.blocked {
             self.dispatch.turn_blocked(&instance, why, self.store.now());
             turns.remove(&instance);
@@ -335,153 +351,9 @@ impl Core {
     }
 }
 
-impl SeenFilter {
-    /// Whether somebody in this process may be able to replay a version.
-    fn supports(&self, pinned: Option<PinnedVersion>) -> bool {
-        match self {
-            Self::One(filter) => is_supported(filter.as_ref().as_ref(), pinned),
-            Self::Unknown | Self::Several => true,
-        }
-    }
-}
-
-impl Dispatch {
-    /// When the container is to be asked next: after the pause if somebody waits, after the longest one if all are
-    /// busy; not at all before somebody has waited.
-    fn next_look(
-        &self,
-        now: Instant,
-        last: Option<Instant>,
-        pause: Duration,
-        longest: Duration,
-    ) -> Option<Instant> {
-        if !self.is_active() {
-            return None;
-        }
-        let Some(last) = last else { return Some(now) };
-        // A worker has come that takes others than were asked for.
-        if self.state().seen.is_unasked {
-            return Some(now);
-        }
-        // Before the waiters are counted, or a wakeup is lost: whoever parks after the count, under the same mutex, sees
-        // the flag. Relaxed: the mutex orders the two.
-        self.wants_waiter.store(true, Ordering::Relaxed);
-        if !self.is_waited_for() {
-            return Some(last + longest);
-        }
-        self.wants_waiter.store(false, Ordering::Relaxed);
-        Some(last + pause)
-    }
-
-    fn is_waited_for(&self) -> bool {
-        !self.state().parked.is_empty()
-    }
-
-    fn demand(&self) -> Demand {
-        let state = self.state();
-        Demand {
-            dispatchers: state.parked.dispatchers.len(),
-            workers: state.parked.workers.len(),
-            activities: state.parked.wanted(),
-        }
-    }
-
-    /// What somebody here has waited for, which the container is asked for now; and the sessions that are left out of
-    /// it: what they have waits for workers that are busy, or of other processes.
-    fn seen(&self) -> (SeenWaiting, Vec<Arc<str>>) {
-        let mut state = self.state();
-        state.seen.is_unasked = false;
-        let waiting = state.parked.owners();
-        let is_waiting = |owner: &str| waiting.contains(owner);
-        let busy = state.items.sessions_of_busy_workers(is_waiting, MOST_SESSIONS_LEFT_OUT);
-        (state.seen.clone(), busy)
-    }
-
-    fn filter(&self) -> SeenFilter {
-        self.state().filter.clone()
-    }
-
-    fn knows(&self, instance: &str, message: &str) -> bool {
-        self.state().turns.knows(instance, message)
-    }
-
-    fn is_blocked(&self, instance: &str, now: i64) -> bool {
-        self.state().turns.is_blocked(instance, now)
-    }
-
-    /// A message was found that becomes visible soon.
-    fn message_due(&self, instance: &str, visible_at: i64) {
-        self.state().turns.push_timer(instance, visible_at);
-    }
-
-    /// An instance was found to have messages. Says whether that is new: one that was tried several times in vain is not,
-    /// and must not have the container asked more often.
-    fn turn_found(&self, instance: &str, enqueued_at: i64, now: i64) -> bool {
-        let mut state = self.state();
-        let is_new = !state.turns.is_long_blocked(instance);
-        let is_ready = state.turns.push_found(instance, enqueued_at, now);
-        if is_ready {
-            state.parked.wake_dispatcher();
-        }
-        is_ready && is_new
-    }
-
-    /// An activity was found to wait. Says whether that is new.
-    fn item_found(&self, hint: ItemHint, visible_at: i64, now: i64) -> bool {
-        let mut state = self.state();
-        if visible_at > now {
-            state.items.push_later(hint, visible_at);
-            return false;
-        }
-        state.push_item(hint, now)
-    }
-
-    fn next_timer(&self) -> Option<i64> {
-        let state = self.state();
-        state.turns.next_timer().into_iter().chain(state.items.next_later()).min()
-    }
-
-    fn fire_timers(&self, now: i64) {
-        let State { turns, items, parked, .. } = &mut *self.state();
-        for _ in 0..turns.fire(now) {
-            parked.wake_dispatcher();
-        }
-        if items.fire(now) {
-            parked.wake_workers(items, usize::MAX);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn nobody_is_asked_for_before_somebody_waits_and_not_in_haste_while_all_are_busy() {
-        let dispatch = Arc::new(Dispatch::new(true));
-        let (now, pause, longest) =
-            (Instant::now(), Duration::from_millis(50), Duration::from_secs(1));
-        assert_eq!(dispatch.next_look(now, None, pause, longest), None);
-        let parked = dispatch.next_turn(None, 0).unwrap_err();
-        assert_eq!(dispatch.next_look(now, None, pause, longest), Some(now));
-        assert_eq!(dispatch.next_look(now, Some(now), pause, longest), Some(now + pause));
-        drop(parked);
-        assert_eq!(dispatch.next_look(now, Some(now), pause, longest), Some(now + longest));
-        assert!(dispatch.wants_waiter.load(Ordering::Relaxed), "the next waiter wakes the feeder");
-    }
-
-    #[test]
-    fn a_feeder_that_stops_is_started_by_the_next_waiter_and_not_stopped_under_one() {
-        let dispatch = Arc::new(Dispatch::new(true));
-        let parked = dispatch.next_turn(None, 0).unwrap_err();
-        dispatch.deactivate();
-        assert!(dispatch.is_active(), "somebody waits");
-        drop(parked);
-        dispatch.deactivate();
-        assert!(!dispatch.is_active() && !dispatch.seen().0.dispatchers);
-        let _parked = dispatch.next_turn(None, 0).unwrap_err();
-        assert!(dispatch.is_active() && dispatch.seen().0.dispatchers);
-    }
 
     #[test]
     fn slots_of_others_are_looked_at_by_those_who_begin_who_are_idle_and_from_time_to_time() {

@@ -5,7 +5,7 @@ use duroxide::{Event, EventKind, SystemStats};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::core::Core;
+use super::Reader;
 use crate::documents::{HistoryDocument, InstanceDocument};
 use crate::failure::Failure;
 use crate::ids;
@@ -27,7 +27,7 @@ pub(crate) struct HistorySize {
     pub(crate) bytes: u64,
 }
 
-impl Core {
+impl Reader {
     /// The size of an execution's history. Events of a turn that is not committed are not counted.
     pub(crate) async fn history_size(
         &self,
@@ -82,7 +82,7 @@ impl Core {
             self.store.read(partition, &id).await.map_err(tell)?;
         let committed = document.filter(|it| instance.has_committed(it.staged_turn));
         let Some(document) = committed else { return Ok(None) };
-        let text = self.text_of(partition, &id, &document.event_data).await.map_err(tell)?;
+        let text = self.store.text_of(partition, &id, &document.event_data).await.map_err(tell)?;
         serde_json::from_str(&text).map(Some).map_err(|error| {
             let sentence = format!("the event {id} cannot be read: {error}");
             ProviderError::permanent(operation, sentence)

@@ -1,26 +1,49 @@
-//! Reads of clients beside the history: custom status and keys.
+//! Reads of clients and workers: histories, custom status, keys, statistics.
+
+mod history;
+mod last_read;
+mod statistics;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use duroxide::providers::ProviderError;
 
-use crate::core::Core;
+use crate::cache::ReplayCache;
 use crate::documents::{InstanceDocument, KeyValueDocument};
 use crate::failure::Failure;
 use crate::ids;
-use crate::last_read::CustomStatus;
-use crate::store::Scope;
+use crate::last_fetch::LastFetches;
+use crate::store::{Scope, Store};
 
 const KEYS: &str = "SELECT * FROM c WHERE c.type = 'kv'";
 
-impl Core {
+pub(crate) use statistics::HistorySize;
+
+use last_read::{CustomStatus, LastReads};
+
+/// Reads what clients and workers ask for.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    store: Store,
+    replays: Arc<ReplayCache>,
+    /// The activities that workers of this process fetched last.
+    fetches: Arc<LastFetches>,
+    last_reads: LastReads,
+}
+
+impl Reader {
+    pub(crate) fn new(store: Store, replays: Arc<ReplayCache>, fetches: Arc<LastFetches>) -> Self {
+        Self { store, replays, fetches, last_reads: LastReads::default() }
+    }
+
     /// Reads an instance that clients see.
     pub(crate) async fn visible_instance(
         &self,
         operation: &str,
         instance: &str,
     ) -> Result<Option<InstanceDocument>, ProviderError> {
-        let there = self.read_instance(instance).await;
+        let there = self.store.read_instance(instance).await;
         let there = there.map_err(|failure| failure.tell(operation, instance))?;
         Ok(there.filter(InstanceDocument::is_visible))
     }
@@ -31,7 +54,7 @@ impl Core {
         instance: &str,
         last_seen: u64,
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
-        let status = match self.reads.take(instance, self.store.written()) {
+        let status = match self.last_reads.take(instance, self.store.written()) {
             Some(status) => status,
             None => {
                 custom_status(self.visible_instance("get_custom_status", instance).await?.as_ref())
@@ -52,7 +75,7 @@ impl Core {
             self.store.read(instance, &id).await.map_err(tell)?;
         let Some(mut document) = document else { return Ok(None) };
         if document.staged.is_some() {
-            let there = self.read_instance(instance).await.map_err(tell)?;
+            let there = self.store.read_instance(instance).await.map_err(tell)?;
             document = document.committed_by(there.map_or(0, |there| there.turn));
         }
         Ok(document.current().and_then(|change| change.value.clone()))
@@ -68,7 +91,7 @@ impl Core {
         let documents: Vec<KeyValueDocument> =
             self.store.documents(Scope::Partition(instance), KEYS, &[]).await.map_err(tell)?;
         let turn = match documents.iter().any(|document| document.staged.is_some()) {
-            true => self.read_instance(instance).await.map_err(tell)?.map_or(0, |it| it.turn),
+            true => self.store.read_instance(instance).await.map_err(tell)?.map_or(0, |it| it.turn),
             false => 0,
         };
         let values = documents.into_iter().map(|document| document.committed_by(turn)).filter_map(
@@ -82,7 +105,7 @@ impl Core {
 }
 
 /// The custom status of an instance, if clients see it.
-pub(crate) fn custom_status(instance: Option<&InstanceDocument>) -> CustomStatus {
+fn custom_status(instance: Option<&InstanceDocument>) -> CustomStatus {
     let visible = instance.filter(|instance| instance.is_visible());
     visible.map(|there| (there.custom_status.clone(), there.custom_status_version))
 }

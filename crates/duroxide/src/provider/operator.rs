@@ -2,7 +2,8 @@
 
 use duroxide::providers::ProviderError;
 
-use crate::{CosmosDBProvider, InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages};
+use super::CosmosDBProvider;
+use crate::{InstanceSearch, InstanceSummary, OutboxMetrics, RetriedMessages};
 
 impl CosmosDBProvider {
     /// Counts the messages between instances that wait for delivery or are undeliverable, and names the latter.
@@ -11,7 +12,7 @@ impl CosmosDBProvider {
     ///
     /// The container cannot be read.
     pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
-        self.core.outbox_metrics().await
+        self.admin.outbox_metrics().await
     }
 
     /// Makes undeliverable messages pending again, so that they are delivered with the next pending ones.
@@ -23,7 +24,7 @@ impl CosmosDBProvider {
     ///
     /// The container cannot be read, or a message cannot be changed. Others may have been; the call can be repeated.
     pub async fn retry_undeliverable(&self) -> Result<RetriedMessages, ProviderError> {
-        self.traced("retry_undeliverable", self.core.retry_undeliverable()).await
+        self.traced("retry_undeliverable", self.admin.retry_undeliverable()).await
     }
 
     /// Finds instances by status, orchestration and id prefix, the youngest first, with one query.
@@ -35,11 +36,11 @@ impl CosmosDBProvider {
         &self,
         search: &InstanceSearch,
     ) -> Result<Vec<InstanceSummary>, ProviderError> {
-        self.traced("find_instances", self.core.find_instances(search)).await
+        self.traced("find_instances", self.admin.find_instances(search)).await
     }
 
     /// The slots, of 256, that this process holds; all of them before it has asked for work.
     pub async fn slots(&self) -> Vec<u8> {
-        self.core.leases.process_slots().await
+        self.leases.process_slots().await
     }
 }

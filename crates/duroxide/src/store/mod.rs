@@ -3,6 +3,10 @@
 //! The driver below retries, fails over and keeps the session. What is left is here: waiting on when its budgets
 //! are used up, and telling a commit that may have happened from one that did not.
 
+mod events;
+mod instances;
+mod payloads;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -432,11 +436,6 @@ impl Pauses<'_> {
         tokio::time::sleep(self.clock.backoff(self.next)).await;
         self.next = (self.next * 2).min(LONGEST_PAUSE);
     }
-}
-
-/// A duration as the documents count.
-pub(crate) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 
 fn add(batch: TransactionalBatch, write: &Write) -> TransactionalBatch {

@@ -1,78 +1,20 @@
-//! Reading events and the parts of large payloads.
+//! Histories, as clients and workers read them.
 
 use duroxide::Event;
 use duroxide::providers::ProviderError;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::ack::{event_document, replaced};
+use super::{Reader, custom_status};
 use crate::cache::Replay;
-use crate::core::Core;
-use crate::documents::{HistoryDocument, InstanceDocument, PartDocument, Payload};
+use crate::documents::{HistoryDocument, InstanceDocument};
 use crate::failure::{Cause, Failure};
 use crate::ids;
-use crate::reads::custom_status;
 use crate::store::Scope;
 use crate::write::{self, Write};
 
 const EVENTS: &str = "SELECT * FROM c WHERE c.type = 'history' AND c.executionId = @execution";
-const PARTS: &str = "SELECT * FROM c WHERE c.type = 'part' AND c.owner = @owner";
 
-impl Core {
-    /// A payload's text, with its parts.
-    pub(crate) async fn text_of(
-        &self,
-        partition: &str,
-        owner: &str,
-        payload: &Payload,
-    ) -> Result<String, Failure> {
-        let count = match payload {
-            Payload::Inline(text) => return Ok(text.clone()),
-            Payload::Parts { parts } => *parts,
-        };
-        let mut parts: Vec<PartDocument> = self
-            .store
-            .documents(Scope::Partition(partition), PARTS, &[("@owner", json!(owner))])
-            .await?;
-        parts.sort_by_key(|part| part.number);
-        parts.truncate(count);
-        // A part that is missing makes a text that is no JSON, which whoever decodes it tells.
-        Ok(parts.into_iter().map(|part| part.data).collect())
-    }
-
-    /// The committed events among documents, in order, and how long they are as text; a sentence if one cannot be
-    /// read.
-    pub(crate) async fn decode_history(
-        &self,
-        instance: &InstanceDocument,
-        rows: Vec<Value>,
-    ) -> Result<Result<(Vec<Event>, usize), String>, Failure> {
-        let mut documents = Vec::with_capacity(rows.len());
-        for row in rows {
-            let id = row["id"].as_str().unwrap_or_default().to_owned();
-            match serde_json::from_value::<HistoryDocument>(row) {
-                Ok(document) if instance.has_committed(document.staged_turn) => {
-                    documents.push(document);
-                }
-                Ok(_) => {}
-                Err(error) => return Ok(Err(format!("the event {id} cannot be read: {error}"))),
-            }
-        }
-        documents.sort_by_key(|document| document.event_id);
-        let (mut events, mut bytes) = (Vec::with_capacity(documents.len()), 0);
-        for document in documents {
-            let text =
-                self.text_of(&document.instance_id, &document.id, &document.event_data).await?;
-            bytes += text.len();
-            match serde_json::from_str(&text) {
-                Ok(event) => events.push(event),
-                Err(error) => {
-                    return Ok(Err(format!("the event {} cannot be read: {error}", document.id)));
-                }
-            }
-        }
-        Ok(Ok((events, bytes)))
-    }
-
+impl Reader {
     /// The history of the current execution. A worker that has just fetched an activity of the instance gets it as of the
     /// fetch, without a request: the runtime reads it then for the name of the orchestration.
     pub(crate) async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
@@ -82,12 +24,12 @@ impl Core {
             return Ok(history.as_ref().clone());
         }
         let operation = "read";
-        let there = self.read_instance(instance).await;
+        let there = self.store.read_instance(instance).await;
         let there = there.map_err(|failure| failure.tell(operation, instance))?;
         let latest = there.as_ref().filter(|it| !it.is_deleting);
         let latest = latest.and_then(|there| self.replays.latest(there));
         let status = latest.as_ref().and_then(|latest| latest.instance.as_ref()).or(there.as_ref());
-        self.reads.note(instance, custom_status(status), self.store.written());
+        self.last_reads.note(instance, custom_status(status), self.store.written());
         match latest {
             Some(latest) => Ok(latest.history.as_ref().clone()),
             None => self.history_of(operation, there, None).await,
@@ -101,7 +43,7 @@ impl Core {
         instance: &str,
         execution: Option<u64>,
     ) -> Result<Vec<Event>, ProviderError> {
-        let there = self.read_instance(instance).await;
+        let there = self.store.read_instance(instance).await;
         let there = there.map_err(|failure| failure.tell(operation, instance))?;
         self.history_of(operation, there, execution).await
     }
@@ -128,7 +70,7 @@ impl Core {
             .values(Scope::Partition(instance), EVENTS, &[("@execution", json!(execution))])
             .await
             .map_err(tell)?;
-        let events = self.decode_history(&document, rows).await.map_err(tell)?;
+        let events = self.store.decode_history(&document, rows).await.map_err(tell)?;
         let (events, bytes) =
             events.map_err(|sentence| ProviderError::permanent(operation, sentence))?;
         if is_current && document.turn > 0 {
@@ -148,7 +90,7 @@ impl Core {
         ids::check_instances(OPERATION, [instance])?;
         let mut writes = Vec::new();
         for event in events {
-            let (document, parts) = event_document(instance, execution, event)
+            let (document, parts) = HistoryDocument::of(instance, execution, event)
                 .map_err(|sentence| ProviderError::permanent(OPERATION, sentence))?;
             writes.extend(parts.iter().map(|part| Write::upsert(&part.id, part)));
             writes.push(Write::create(&document.id, &document));
@@ -170,9 +112,9 @@ impl Core {
     /// Has everybody read an instance's history again.
     async fn advance_revision(&self, instance: &str, until: i64) -> Result<(), Failure> {
         loop {
-            let Some(mut there) = self.read_instance(instance).await? else { return Ok(()) };
+            let Some(mut there) = self.store.read_instance(instance).await? else { return Ok(()) };
             there.revision += 1;
-            match self.store.write(instance, &[replaced(&there)], until).await {
+            match self.store.write(instance, &[Write::replace_instance(&there)], until).await {
                 Ok(_) => return Ok(()),
                 // Somebody changed it meanwhile.
                 Err(failure)

@@ -1,13 +1,12 @@
-//! What a look found, and how much of it is for this process. Pure.
+//! The rows of a poll, and which of them are for this process. Pure.
 
 use std::collections::HashSet;
 
 use serde::Deserialize;
 use sidereal_protocol::Etag;
 
-use super::Demand;
 use super::question::Question;
-use crate::dispatch::ItemHint;
+use crate::dispatch::{Demand, ItemHint};
 use crate::documents::kinds;
 use crate::outbox::FoundIntent;
 

@@ -9,18 +9,17 @@ use std::time::Duration;
 use duroxide::providers::WorkItem;
 use sidereal::BatchOperationResult;
 
-use super::locked;
+use super::{ActivityQueue, lock_write};
+use crate::activity_filter::WorkerTerms;
 use crate::cache::Version;
-use crate::core::Core;
-use crate::dispatch::{Claimed, ItemHint, Reservation};
+use crate::clock::millis;
+use crate::dispatch::{Claimed, ItemHint, WorkerReservation};
 use crate::documents::{InstanceDocument, Payload, WorkerDocument};
 use crate::failure::{Cause, Failure};
 use crate::fetch::TurnOffer;
 use crate::ids;
-use crate::last_fetch::WorkerTerms;
 use crate::lock_token::LockToken;
-use crate::prefetch::is_late;
-use crate::store::millis;
+use crate::locks::is_late;
 use crate::write::{MAX_BATCH_WRITES, Write, fits};
 
 /// Where the completion is among the writes of an end.
@@ -29,14 +28,14 @@ pub(super) const COMPLETION: usize = 1;
 /// Activities of one instance that workers are about to be given: to be claimed by one batch. Dropped before that is
 /// done, they are claimed later.
 pub(super) struct NextClaims {
-    core: Arc<Core>,
+    activities: Arc<ActivityQueue>,
     instance: String,
     claims: Vec<NextClaim>,
     lock_timeout: Duration,
 }
 
 struct NextClaim {
-    reservation: Reservation,
+    reservation: WorkerReservation,
     address: ItemHint,
     /// As it is to be.
     item: WorkerDocument,
@@ -46,32 +45,32 @@ struct NextClaim {
 impl NextClaims {
     /// Those that were reserved, if nothing has to be read for them; they are known whole then.
     fn of(
-        core: &Arc<Core>,
-        reserved: &[(ItemHint, Reservation)],
+        activities: &Arc<ActivityQueue>,
+        reserved: &[(ItemHint, WorkerReservation)],
         lock_timeout: Duration,
     ) -> Option<Self> {
         let instance = reserved.first()?.0.instance.clone();
         let claims = reserved.iter().map(|(hint, reservation)| {
             let (item, work_item) = readable(hint.document.as_deref()?)?;
-            let item = core.to_be_locked(item.clone(), lock_timeout);
+            let item = activities.to_be_locked(item.clone(), lock_timeout);
             let (address, reservation) = (hint.address(), reservation.clone());
             Some(NextClaim { reservation, address, item, work_item })
         });
         let claims = claims.collect::<Option<Vec<_>>>()?;
-        Some(Self { core: Arc::clone(core), instance, claims, lock_timeout })
+        Some(Self { activities: Arc::clone(activities), instance, claims, lock_timeout })
     }
 
     /// The claims, beside what the batch does already.
     fn writes(&self) -> Vec<Write> {
-        self.claims.iter().map(|claim| locked(&claim.item, 1, None)).collect()
+        self.claims.iter().map(|claim| lock_write(&claim.item, 1, None)).collect()
     }
 
     /// Sends them in a batch of their own.
     async fn send(self) {
-        let core = Arc::clone(&self.core);
-        match core.write_and_see(&self.instance, &self.writes()).await {
-            Ok((results, there)) => core.hand_claimed(self, &results, there.as_ref()),
-            Err(failure) if failure.cause == Cause::Ambiguous => core.release_unknown(self),
+        let activities = Arc::clone(&self.activities);
+        match activities.write_and_see(&self.instance, &self.writes()).await {
+            Ok((results, there)) => activities.hand_claimed(self, &results, there.as_ref()),
+            Err(failure) if failure.cause == Cause::Ambiguous => activities.release_unknown(self),
             Err(failure) => {
                 tracing::debug!(error = %failure.error(), "activities are claimed later");
             }
@@ -114,15 +113,15 @@ impl Beside {
 
 impl Drop for NextClaims {
     fn drop(&mut self) {
-        let now = self.core.store.now();
+        let now = self.activities.store.now();
         for claim in std::mem::take(&mut self.claims) {
-            self.core.dispatch.item_enqueued(claim.address, now, now);
-            self.core.dispatch.end_reservation(&claim.reservation);
+            self.activities.dispatch.item_enqueued(claim.address, now, now);
+            self.activities.dispatch.end_reservation(&claim.reservation);
         }
     }
 }
 
-impl Core {
+impl ActivityQueue {
     /// Begins to claim the activity that waits longest, if a worker that ends one would be given it next, and more of the
     /// same instance if other workers will ask soon. Those of the instance whose activity ends are returned, for the
     /// batch that ends it.
@@ -136,14 +135,14 @@ impl Core {
             if claims.instance == instance {
                 return Some(claims);
             }
-            self.spawn_to_the_end("claim_ahead", claims.send());
+            self.tasks.spawn_tracked("claim_ahead", claims.send());
             return None;
         }
         let lock_timeout = terms.lock_timeout;
         for (hint, reservation) in reserved {
-            let core = Arc::clone(self);
-            let claim = async move { core.claim_for(hint, reservation, lock_timeout).await };
-            self.spawn_to_the_end("claim_ahead", claim);
+            let activities = Arc::clone(self);
+            let claim = async move { activities.claim_for(hint, reservation, lock_timeout).await };
+            self.tasks.spawn_tracked("claim_ahead", claim);
         }
         None
     }
@@ -262,15 +261,17 @@ impl Core {
                 self.give_back(claimed);
                 continue;
             }
-            let core = Arc::clone(self);
-            self.tasks.spawn(async move { core.keep_for_worker(&reservation, lock_timeout).await });
+            let activities = Arc::clone(self);
+            self.tasks.spawn_tracked("claim_ahead", async move {
+                activities.keep_for_worker(&reservation, lock_timeout).await;
+            });
         }
     }
 
     /// Hands an activity to a worker that is about to ask; it comes back if its lock is half over, or the worker gone.
     fn hand(
         &self,
-        reservation: &Reservation,
+        reservation: &WorkerReservation,
         claimed: Claimed,
         lock_timeout: Duration,
     ) -> Result<(), Box<Claimed>> {
@@ -279,7 +280,7 @@ impl Core {
             self.dispatch.end_reservation(reservation);
             return Err(claimed);
         }
-        reservation.handover().hand(claimed)
+        reservation.hand(claimed)
     }
 
     /// Gives back what may have been claimed: the answer was lost.
@@ -287,12 +288,12 @@ impl Core {
         for claim in std::mem::take(&mut next.claims) {
             self.dispatch.end_reservation(&claim.reservation);
             let token = claim.item.lock_token.unwrap_or_default();
-            let (core, address) = (Arc::clone(self), claim.address);
-            self.spawn_to_the_end("give_back", async move {
+            let (activities, address) = (Arc::clone(self), claim.address);
+            self.tasks.spawn_tracked("give_back", async move {
                 // What was not claimed has another token, or none, and is left as it is.
-                core.release(&token).await;
-                let now = core.store.now();
-                core.dispatch.item_enqueued(address, now, now);
+                activities.release(&token).await;
+                let now = activities.store.now();
+                activities.dispatch.item_enqueued(address, now, now);
             });
         }
     }
@@ -300,7 +301,7 @@ impl Core {
     async fn claim_for(
         self: Arc<Self>,
         hint: ItemHint,
-        reservation: Reservation,
+        reservation: WorkerReservation,
         lock_timeout: Duration,
     ) {
         let address = hint.address();
@@ -320,22 +321,29 @@ impl Core {
     }
 
     /// Waits until the worker has taken what was claimed for it; if it does not, the activity is given back.
-    async fn keep_for_worker(&self, reservation: &Reservation, lock_timeout: Duration) {
-        self.keep(reservation.handover().left(), lock_timeout).await;
+    async fn keep_for_worker(&self, reservation: &WorkerReservation, lock_timeout: Duration) {
+        self.tasks.until_taken(reservation.left(), lock_timeout).await;
         if let Some(claimed) = self.dispatch.withdraw(reservation) {
             self.release(&claimed.token).await;
         }
     }
 
+    /// What gives an activity back whose worker is gone.
+    pub(super) fn give_back_later(self: &Arc<Self>) -> impl FnOnce(Claimed) + Send + use<> {
+        let activities = Arc::clone(self);
+        move |claimed| activities.give_back(Box::new(claimed))
+    }
+
     /// Gives back an activity that was locked for a worker that is gone.
     pub(crate) fn give_back(self: &Arc<Self>, claimed: Box<Claimed>) {
-        let core = Arc::clone(self);
-        self.spawn_to_the_end("give_back", async move { core.release(&claimed.token).await });
+        let activities = Arc::clone(self);
+        self.tasks
+            .spawn_tracked("give_back", async move { activities.release(&claimed.token).await });
     }
 
     /// As if it had not been tried.
     async fn release(&self, token: &str) {
-        self.release_lock(self.abandon_item(token, None, true)).await;
+        self.tasks.release(self.abandon_item(token, None, true)).await;
     }
 }
 

@@ -1,4 +1,4 @@
-//! The other ends of a turn, and its lock in between: given back, renewed, looked up by its token.
+//! The locks of turns: looked up by their tokens, renewed, kept during a commit, and given back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,14 +7,15 @@ use duroxide::providers::ProviderError;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::replaced;
 use crate::PATIENCE_MS;
-use crate::core::Core;
+use crate::cache::ReplayCache;
+use crate::clock::millis;
+use crate::dispatch::Dispatch;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
 use crate::failure::{Cause, Failure};
-use crate::held::HeldTurn;
+use crate::held::{HeldTurn, HeldTurns};
 use crate::lock_token::LockToken;
-use crate::store::{Scope, millis};
+use crate::store::{Scope, Store};
 use crate::telemetry::Occurrence;
 use crate::write::{Change, Write};
 
@@ -25,7 +26,20 @@ const RENEW: &str = "renew_orchestration_item_lock";
 const LOCKED: &str =
     "SELECT * FROM c WHERE (c.type = 'orch_queue' AND c.lockToken = @token) OR c.type = 'kv'";
 
-impl Core {
+/// The turns that this process has locked.
+#[derive(Debug)]
+pub(crate) struct TurnLocks {
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    replays: Arc<ReplayCache>,
+    pub(crate) held: HeldTurns,
+}
+
+impl TurnLocks {
+    pub(crate) fn new(store: Store, dispatch: Arc<Dispatch>, replays: Arc<ReplayCache>) -> Self {
+        Self { store, dispatch, replays, held: HeldTurns::default() }
+    }
+
     /// Gives a turn back: another dispatcher handles its messages later.
     pub(crate) async fn abandon_turn(
         &self,
@@ -50,10 +64,11 @@ impl Core {
                 if_match: None,
             },
         };
-        let batch: Vec<Write> =
-            std::iter::once(replaced(&instance)).chain(held.messages.iter().map(release)).collect();
+        let batch: Vec<Write> = std::iter::once(Write::replace_instance(&instance))
+            .chain(held.messages.iter().map(release))
+            .collect();
         let written = self.store.write(&instance.instance_id, &batch, until).await;
-        self.turns.remove(token);
+        self.held.remove(token);
         self.replays.forget(&instance.instance_id);
         let now = self.store.now();
         match visible_at {
@@ -69,7 +84,7 @@ impl Core {
         match written {
             Ok(_) => {}
             Err(failure) if failure.cause == Cause::Ambiguous => {
-                let there = self.read_instance(&instance.instance_id).await;
+                let there = self.store.read_instance(&instance.instance_id).await;
                 let there = there.map_err(|it| it.tell(ABANDON, &instance.instance_id))?;
                 if there.is_some_and(|there| there.is_held_by(token)) {
                     return Err(failure.tell(ABANDON, &instance.instance_id));
@@ -99,7 +114,7 @@ impl Core {
                 let Ok(mut held) = turn.try_lock() else { return Ok(()) };
                 let instance = held.instance.instance_id.clone();
                 // The etag fences what comes after an outage that was longer than the lock.
-                let is_held = !self.turns.is_dead(token) && held.instance.is_held_by(token);
+                let is_held = !self.held.is_dead(token) && held.instance.is_held_by(token);
                 match is_first {
                     true => self.check_lock(RENEW, token, &held)?,
                     false if !is_held => return Err(self.lost(RENEW, &instance)),
@@ -123,13 +138,13 @@ impl Core {
     }
 
     /// The turn that a token has locked.
-    pub(super) async fn held_turn(
+    pub(crate) async fn held_turn(
         &self,
         operation: &'static str,
         token: &str,
         until: i64,
     ) -> Result<Arc<Mutex<HeldTurn>>, ProviderError> {
-        if let Some(held) = self.turns.get(token) {
+        if let Some(held) = self.held.get(token) {
             return Ok(held);
         }
         let parsed: LockToken = token
@@ -138,7 +153,8 @@ impl Core {
             .filter(|token: &LockToken| token.worker_item.is_none())
             .ok_or_else(|| ProviderError::permanent(operation, "Invalid lock token"))?;
         let tell = |failure: Failure| failure.tell(operation, &parsed.instance);
-        let instance = self.read_instance_patiently(&parsed.instance, until).await.map_err(tell)?;
+        let instance =
+            self.store.read_instance_patiently(&parsed.instance, until).await.map_err(tell)?;
         let instance = instance.filter(|instance| instance.is_held_by(token));
         let instance =
             instance.ok_or_else(|| ProviderError::permanent(operation, "Invalid lock token"))?;
@@ -178,17 +194,17 @@ impl Core {
             lock_timeout,
             terms: None,
         };
-        Ok(self.turns.insert(token, held, expires, now))
+        Ok(self.held.insert(token, held, expires, now))
     }
 
-    pub(super) fn check_lock(
+    pub(crate) fn check_lock(
         &self,
         operation: &'static str,
         token: &str,
         held: &HeldTurn,
     ) -> Result<(), ProviderError> {
         let instance = &held.instance;
-        if self.turns.is_dead(token) {
+        if self.held.is_dead(token) {
             let sentence = format!(
                 "{}: an earlier commit with this token may have happened; the turn runs again",
                 instance.instance_id
@@ -196,7 +212,7 @@ impl Core {
             return Err(ProviderError::permanent(operation, sentence));
         }
         if !instance.is_held_by(token) || !instance.is_locked(self.store.now()) {
-            self.turns.remove(token);
+            self.held.remove(token);
             return Err(self.lost(operation, &instance.instance_id));
         }
         Ok(())
@@ -204,9 +220,69 @@ impl Core {
 
     /// The lock is gone: expired, taken over, or removed with its instance. No dispatcher of this process has the instance
     /// then, whenever the lock would have ended.
-    pub(super) fn lost(&self, operation: &str, instance: &str) -> ProviderError {
+    pub(crate) fn lost(&self, operation: &str, instance: &str) -> ProviderError {
         self.store.telemetry.occurred(Occurrence::LockLost);
         self.dispatch.turn_released(instance, self.store.now());
         ProviderError::permanent(operation, format!("{instance}: Lock token invalid or expired"))
+    }
+
+    /// Extends the lock of a commit that has to wait, if less than half of it is left.
+    pub(crate) async fn keep_lock(
+        &self,
+        operation: &'static str,
+        token: &str,
+        held: &mut HeldTurn,
+    ) -> Result<(), ProviderError> {
+        let now = self.store.now();
+        let left = held.instance.locked_until.unwrap_or_default().saturating_sub(now);
+        if left > millis(held.lock_timeout) / 2 {
+            return Ok(());
+        }
+        let until = now.saturating_add(millis(held.lock_timeout));
+        match self.extend(token, held, until).await {
+            Ok(()) => Ok(()),
+            Err(failure) if matches!(failure.cause, Cause::Transient | Cause::Ambiguous) => Ok(()),
+            Err(_) => Err(self.lost(operation, &held.instance.instance_id)),
+        }
+    }
+
+    /// Extends the lock of a turn once.
+    pub(crate) async fn extend(
+        &self,
+        token: &str,
+        held: &mut HeldTurn,
+        until: i64,
+    ) -> Result<(), Failure> {
+        let mut instance = held.instance.clone();
+        // A renewal never shortens.
+        instance.locked_until = instance.locked_until.max(Some(until));
+        let partition = instance.instance_id.clone();
+        match self.store.renew_once(&partition, &[Write::replace_instance(&instance)]).await {
+            Ok(results) => instance.etag = results.first().and_then(|it| it.etag().cloned()),
+            Err(failure) if failure.cause == Cause::Ambiguous => {
+                let wanted = instance.locked_until;
+                match self.store.brief().read(&partition, &instance.id).await? {
+                    Some(there) if InstanceDocument::is_held_by(&there, token) => {
+                        let is_extended = there.locked_until >= wanted;
+                        held.instance = there;
+                        return if is_extended { Ok(()) } else { Err(failure) };
+                    }
+                    _ => return Err(failure),
+                }
+            }
+            Err(failure) => return Err(failure),
+        }
+        self.renewed(token, held, instance);
+        Ok(())
+    }
+
+    /// Notes an instance that was written, and the end of its lock.
+    pub(crate) fn renewed(&self, token: &str, held: &mut HeldTurn, instance: InstanceDocument) {
+        if instance.is_held_by(token) {
+            let until = instance.locked_until.unwrap_or_default();
+            self.held.extend(token, until);
+            self.dispatch.turn_extended(&instance.instance_id, until);
+        }
+        held.instance = instance;
     }
 }

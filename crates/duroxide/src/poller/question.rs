@@ -1,12 +1,13 @@
-//! What the feeder asks the container for.
+//! The query of a poll.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::{Demand, Look};
+use super::Look;
 use crate::activity_filter::ActivityFilter;
+use crate::dispatch::Demand;
 use crate::leases::Slots;
 use crate::locks::LockView;
 
