@@ -13,7 +13,7 @@ pub(crate) struct ActivityDemand<'a> {
     pub(crate) owner: Option<&'a str>,
 }
 
-/// What a worker asks for each time.
+/// The terms of a worker, the same at each fetch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WorkerTerms {
     pub(crate) tags: TagFilter,
@@ -38,7 +38,7 @@ pub(crate) struct ActivityFilter {
 }
 
 impl ActivityFilter {
-    /// What one worker takes.
+    /// The filter of one worker.
     pub(crate) fn of(tags: &TagFilter, sessions: bool) -> Self {
         let mut filter = Self::default();
         filter.include(tags, sessions);
@@ -79,7 +79,7 @@ impl ActivityFilter {
         &self.tags
     }
 
-    /// What is added to the condition of a query; nothing if everything is taken.
+    /// The condition of a query, to be appended; empty if every activity is taken.
     pub(crate) fn condition(&self) -> String {
         let tags = match (self.untagged, self.tags.is_empty()) {
             _ if self.every_tag => "",

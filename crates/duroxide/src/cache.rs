@@ -10,7 +10,7 @@ use duroxide::Event;
 
 use crate::documents::{InstanceDocument, KeyValueDocument};
 
-/// What an instance is replayed from, as of a turn.
+/// The history and keys that an instance is replayed from, as of a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
     pub(crate) history: Arc<Vec<Event>>,
@@ -34,12 +34,12 @@ impl Replay {
         self.history_bytes
     }
 
-    /// The same with these keys, which are all.
+    /// Sets the keys: all of the instance.
     pub(crate) fn with_keys(self, key_values: Vec<KeyValueDocument>) -> Self {
         Self { key_values: Some(Arc::new(key_values)), ..self }
     }
 
-    /// What it takes in memory, roughly: events are texts with fields around them.
+    /// Its approximate size in memory: events are texts with fields around them.
     fn bytes(&self) -> usize {
         let events = self.history_bytes + self.history.len() * size_of::<Event>();
         let keys = self.key_values.iter().flat_map(|all| all.iter()).map(KeyValueDocument::bytes);
@@ -48,7 +48,7 @@ impl Replay {
 
     /// The replay after a turn that added events to the execution.
     pub(crate) fn with_events(mut self, added: &[Event], added_bytes: usize) -> Self {
-        // In place, unless somebody else reads it still.
+        // In place, unless another task still reads it.
         Arc::make_mut(&mut self.history).extend_from_slice(added);
         self.history_bytes += added_bytes;
         self
@@ -115,7 +115,7 @@ struct Entry {
     bytes: usize,
 }
 
-/// What an entry takes beside its events and keys.
+/// The bytes of an entry beside its events and keys.
 const OVERHEAD_BYTES: usize = 512;
 
 impl ReplayCache {
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_replay_counts_for_the_turn_the_execution_and_the_incarnation_it_was_made_for() {
+    fn a_replay_is_valid_for_its_turn_execution_and_incarnation() {
         let cache = ReplayCache::new(1 << 20);
         cache.put(&instance("i", 1), replay(10));
         assert!(cache.get(&instance("i", 1)).is_some());
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_was_overtaken_by_a_commit_is_answered_with_what_was_committed() {
+    fn a_read_overtaken_by_a_commit_returns_the_committed_history() {
         let cache = ReplayCache::new(1 << 20);
         cache.put(&instance("i", 2), replay(10));
         let is_other = |read: &InstanceDocument| {

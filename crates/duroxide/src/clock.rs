@@ -30,7 +30,7 @@ pub(crate) struct ProviderClock {
 #[derive(Debug, Default)]
 struct Shared {
     sequence: AtomicU64,
-    /// What is added to the machine's time.
+    /// The correction of the machine's time.
     correction: AtomicI64,
     /// The latest time that was told: a correction never steps back.
     latest: AtomicI64,
@@ -46,7 +46,7 @@ struct Skew {
 }
 
 impl Skew {
-    /// What one response says: its `Date`, a whole second, was read between the sending and the receiving.
+    /// The interval that one response allows: its `Date`, a whole second, was read between the sending and the receiving.
     fn of(sent: i64, received: i64, date: i64) -> Self {
         Self { least: date - received, most: date + 999 - sent }
     }
@@ -143,7 +143,7 @@ impl ProviderClock {
         self.shared.sequence.fetch_add(count as u64, Ordering::Relaxed)
     }
 
-    /// Text that nobody else draws.
+    /// A unique text.
     pub(crate) fn new_id(&self) -> String {
         self.clock.new_id().simple().to_string()
     }

@@ -300,7 +300,7 @@ impl CosmosDBProviderConfig {
         self
     }
 
-    /// What the provider measures.
+    /// The instruments of the provider.
     #[cfg(feature = "otel")]
     pub(crate) fn telemetry(&self, dispatch: &Arc<Dispatch>) -> Telemetry {
         let Some(meter) = &self.meter else { return Telemetry::default() };

@@ -7,6 +7,7 @@ use duroxide::providers::{ProviderError, WorkItem};
 use serde_json::Value;
 
 use crate::clock::millis;
+use crate::context::Context;
 use crate::dispatch::{Dispatch, ItemHint};
 use crate::documents::{PartDocument, Payload, WorkerDocument, kinds};
 use crate::failure::{Cause, Failure};
@@ -22,9 +23,16 @@ const FOR_WORKER: &str = "enqueue_for_worker";
 /// Enqueues messages and activities from outside a turn.
 #[derive(Debug)]
 pub(crate) struct Enqueuer {
-    pub(crate) store: Store,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) turns: Arc<TurnFetcher>,
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    turns: Arc<TurnFetcher>,
+}
+
+impl Enqueuer {
+    pub(crate) fn new(context: &Context, turns: Arc<TurnFetcher>) -> Self {
+        let Context { store, dispatch, .. } = context.clone();
+        Self { store, dispatch, turns }
+    }
 }
 
 impl Enqueuer {

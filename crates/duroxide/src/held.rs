@@ -22,11 +22,11 @@ pub(crate) struct HeldTurn {
     pub(crate) execution_id: u64,
     pub(crate) messages: Vec<MessageDocument>,
     pub(crate) key_values: Arc<Vec<KeyValueDocument>>,
-    /// What it is replayed from; none if that is not known or cannot be read.
+    /// The history it is replayed from; `None` if that is not known or cannot be read.
     pub(crate) replay: Option<Replay>,
     /// How long the lock was asked for.
     pub(crate) lock_timeout: Duration,
-    /// What its dispatcher asks for next.
+    /// The terms on which its dispatcher asks for the next turn.
     pub(crate) terms: Option<TurnTerms>,
 }
 

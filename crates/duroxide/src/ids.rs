@@ -119,8 +119,8 @@ pub(crate) fn session(session: &str) -> String {
     format!("{}:session", part(session))
 }
 
-/// What makes a message to another instance the same message when it is delivered again. The turn is part of it,
-/// since positions begin anew in each; the incarnation, since turns begin anew when an instance is recreated.
+/// The idempotency key of a message to another instance: the same whenever it is delivered. The turn is part of it, since
+/// positions restart in each; the incarnation, since turns restart when an instance is recreated.
 pub(crate) fn delivery_key(source: &str, incarnation: &str, turn: u64, position: usize) -> String {
     format!("{}:{incarnation}:{turn}:{position}", part(source))
 }

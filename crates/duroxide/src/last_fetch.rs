@@ -1,8 +1,8 @@
-//! What each worker fetched last. A worker of the runtime is a task that fetches an activity, reads the instance (for the
+//! The last fetch of each worker. A worker of the runtime is a task that fetches an activity, reads the instance (for the
 //! name of the orchestration), runs the activity and ends it, again and again: what is known from the fetch saves
 //! requests of the calls that follow.
 //!
-//! Correctness rests on none of it: a caller that is no task, or another one, is not found here.
+//! Best effort: keyed by tokio task id, so other callers miss.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ struct LastFetch {
     since: Instant,
 }
 
-/// What workers of this process fetched last.
+/// The last fetch of each worker of this process.
 #[derive(Debug, Default)]
 pub(crate) struct LastFetches(Mutex<Workers>);
 
@@ -48,7 +48,7 @@ struct Workers {
 #[derive(Debug)]
 pub(crate) struct Ending<'a> {
     fetches: &'a LastFetches,
-    /// What it asks for.
+    /// The terms on which it asks for the next activity.
     pub(crate) terms: WorkerTerms,
 }
 
@@ -100,7 +100,7 @@ impl LastFetches {
     /// that are busy too.
     pub(crate) fn soon_asking(&self) -> usize {
         let workers = self.all();
-        // One that is busy for longer does not ask soon; or it has ended, and nobody has said so.
+        // One that is busy for longer does not ask soon; or it has ended without a notice.
         let is_brief = |last: &&LastFetch| last.since.elapsed() < SHORT_ACTIVITY;
         let busy = match workers.duration < SHORT_ACTIVITY {
             true => workers.by_task.values().filter(is_brief).count(),

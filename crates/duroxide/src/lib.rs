@@ -11,6 +11,7 @@ mod cache;
 mod call;
 mod clock;
 mod config;
+mod context;
 mod definition;
 mod deletions;
 mod dispatch;

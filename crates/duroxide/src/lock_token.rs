@@ -13,7 +13,7 @@ pub(crate) struct LockToken {
     pub(crate) instance: String,
     /// The document of the activity; none for the instance's own lock.
     pub(crate) worker_item: Option<String>,
-    /// What makes it different from every other token.
+    /// A unique text.
     pub(crate) nonce: String,
 }
 

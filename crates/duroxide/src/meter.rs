@@ -1,4 +1,4 @@
-//! What a call costs: its requests and their charge, counted where they are sent.
+//! The cost of a call: its requests and their charge, counted where they are sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -46,7 +46,7 @@ pub(crate) fn count(requests: usize, charge: f64) {
         let thousandths = (charge.max(0.0) * 1_000.0) as u64;
         meter.charge.fetch_add(thousandths, Ordering::Relaxed);
     };
-    // Outside a call, as in the tasks beside them, nobody asks.
+    // Outside a call, as in background tasks, the cost is not asked for.
     let _ = METER.try_with(add);
 }
 

@@ -16,7 +16,7 @@ const BRIEF_WAIT: Duration = Duration::from_secs(1);
 /// How long a renewal may take. It is small, and conditional on an etag, so another attempt does no harm.
 const RENEWAL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// What every request of a provider asks for.
+/// The terms of every request of a provider: region, consistency, retry budget.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RequestTerms {
     pub(crate) request: RequestOptions,
@@ -75,14 +75,14 @@ impl RequestTerms {
         terms
     }
 
-    /// What a call on an item is given.
+    /// The options of a call on an item.
     pub(crate) fn item(&self) -> Option<ItemOptions<'static>> {
         let (request, availability) = (self.request.clone(), self.availability.clone());
         let method_options = ClientMethodOptions { deadline: self.deadline, ..Default::default() };
         Some(ItemOptions { method_options, request, availability, ..ItemOptions::default() })
     }
 
-    /// What a query is given.
+    /// The options of a query.
     pub(crate) fn query(&self) -> QueryOptions<'static> {
         let (request, availability) = (self.request.clone(), self.availability.clone());
         let method_options = ClientMethodOptions { deadline: self.deadline, ..Default::default() };
@@ -114,13 +114,13 @@ pub(crate) enum RegionDecision {
     Store(RegionName),
 }
 
-/// What is known of a container's region.
+/// The facts by which a container's region is decided.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RegionQuestion<'a> {
     pub(crate) account: &'a AccountProperties,
     /// Whether providers were here before.
     pub(crate) is_first: bool,
-    /// What they stored.
+    /// The region in the schema document.
     pub(crate) stored: Option<&'a RegionName>,
     /// The region that answers this process.
     pub(crate) nearest: Option<&'a RegionName>,
@@ -128,7 +128,7 @@ pub(crate) struct RegionQuestion<'a> {
     pub(crate) moved_to: Option<&'a RegionName>,
 }
 
-/// Decides on the region of a container; a sentence if there is none to be had.
+/// Decides on the region of a container; a sentence if none can be chosen.
 pub(crate) fn decide(question: RegionQuestion<'_>) -> Result<RegionDecision, String> {
     let RegionQuestion { account, is_first, stored, nearest, moved_to } = question;
     if !account.is_multi_write() {

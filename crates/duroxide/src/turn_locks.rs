@@ -10,6 +10,7 @@ use tokio::sync::Mutex;
 use crate::PATIENCE_MS;
 use crate::cache::ReplayCache;
 use crate::clock::millis;
+use crate::context::Context;
 use crate::dispatch::Dispatch;
 use crate::documents::{InstanceDocument, KeyValueDocument, MessageDocument, kinds};
 use crate::failure::{Cause, Failure};
@@ -36,7 +37,8 @@ pub(crate) struct TurnLocks {
 }
 
 impl TurnLocks {
-    pub(crate) fn new(store: Store, dispatch: Arc<Dispatch>, replays: Arc<ReplayCache>) -> Self {
+    pub(crate) fn new(context: &Context) -> Self {
+        let Context { store, dispatch, replays, .. } = context.clone();
         Self { store, dispatch, replays, held: HeldTurns::default() }
     }
 

@@ -13,7 +13,7 @@ pub(crate) const MAX_BATCH_WRITES: usize = 100;
 /// The most bytes of the documents of one batch: below the service's 2 MB by what the batch puts around them.
 pub(crate) const MAX_BATCH_BYTES: usize = 1_700_000;
 
-/// What a change puts around its document in the body of a batch.
+/// The bytes that a change adds around its document in the body of a batch.
 const OVERHEAD_BYTES: usize = 200;
 
 /// A change of one document of a partition.
@@ -23,7 +23,7 @@ pub(crate) struct Write {
     pub(crate) change: Change,
 }
 
-/// What is done to the document.
+/// A kind of change.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Change {
     /// There must be none of its id.

@@ -1,4 +1,4 @@
-//! What a turn changes of the instance itself and of its execution.
+//! The instance and its execution after a turn.
 
 use duroxide::EventKind;
 

@@ -46,7 +46,7 @@ impl<'a> HandOffs<'a> {
         Self { committer, handed, reservations }
     }
 
-    /// The turn is committed: hands the activities over, and tells of those that nobody waited for.
+    /// The turn is committed: hands the activities over; those without a waiting worker become hints.
     pub(super) fn give(
         mut self,
         instance: &InstanceDocument,

@@ -1,4 +1,4 @@
-//! What a turn makes of the instance's keys.
+//! The keys of an instance after a turn.
 
 use std::collections::BTreeMap;
 

@@ -15,6 +15,7 @@ mod turn;
 use std::sync::Arc;
 
 use crate::cache::ReplayCache;
+use crate::context::Context;
 use crate::dispatch::Dispatch;
 use crate::fetch::TurnFetcher;
 use crate::locks::Processes;
@@ -35,13 +36,26 @@ pub(crate) use turn::Turn;
 /// Commits turns.
 #[derive(Debug)]
 pub(crate) struct TurnCommitter {
-    pub(crate) store: Store,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) replays: Arc<ReplayCache>,
-    pub(crate) processes: Arc<Processes>,
-    pub(crate) locks: Arc<TurnLocks>,
-    pub(crate) turns: Arc<TurnFetcher>,
-    pub(crate) activities: Arc<ActivityQueue>,
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) tasks: Tasks,
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    replays: Arc<ReplayCache>,
+    processes: Arc<Processes>,
+    locks: Arc<TurnLocks>,
+    turns: Arc<TurnFetcher>,
+    activities: Arc<ActivityQueue>,
+    outbox: Arc<Outbox>,
+    tasks: Tasks,
+}
+
+impl TurnCommitter {
+    pub(crate) fn new(
+        context: &Context,
+        locks: Arc<TurnLocks>,
+        turns: Arc<TurnFetcher>,
+        activities: Arc<ActivityQueue>,
+        outbox: Arc<Outbox>,
+    ) -> Self {
+        let Context { store, dispatch, processes, replays, tasks } = context.clone();
+        Self { store, dispatch, replays, processes, locks, turns, activities, outbox, tasks }
+    }
 }

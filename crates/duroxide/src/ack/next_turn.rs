@@ -27,7 +27,7 @@ pub(super) struct LockedNext {
 }
 
 impl NextTurn {
-    /// What follows a turn, if the instance goes on and nobody else has waited longer.
+    /// The next turn of the instance, if it goes on and no other instance has waited longer.
     pub(super) fn of(
         committer: &Arc<TurnCommitter>,
         held: &HeldTurn,
@@ -95,17 +95,8 @@ impl Drop for NextTurn {
 
 impl TurnCommitter {
     /// Hands a turn over that a commit has locked.
-    pub(super) fn hand_next(self: &Arc<Self>, next: LockedNext) {
-        let (turns, LockedNext { plan, token, reservation }) = (Arc::clone(&self.turns), next);
-        self.tasks.spawn_tracked("hand_over", async move {
-            match turns.read_locked_turn(plan, token.clone(), reservation.terms.asked()).await {
-                Ok(turn) => turns.hand_turn(turn, &reservation).await,
-                Err(failure) => {
-                    tracing::debug!(error = %failure.error(), "a turn is given back");
-                    turns.dispatch.end_turn_reservation(&reservation);
-                    turns.release_turn(&token).await;
-                }
-            }
-        });
+    pub(super) fn hand_next(&self, next: LockedNext) {
+        let LockedNext { plan, token, reservation } = next;
+        self.turns.spawn_hand_over(plan, token, reservation, None);
     }
 }

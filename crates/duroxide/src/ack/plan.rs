@@ -18,17 +18,17 @@ use crate::write::{self, Write};
 
 const OPERATION: &str = "ack_orchestration_item";
 
-/// What committing a turn takes: batches that stage its documents if they do not fit into one, then the batch that
+/// The batches of a commit: those that stage its documents if they do not fit into one, then the batch that
 /// commits. The instance is the first of each batch, and is added where its etag is known.
 #[derive(Debug)]
 pub(crate) struct AckPlan {
-    /// Batches before the commit: nobody sees their documents until it.
+    /// Batches before the commit: their documents are not seen until then.
     pub(crate) staged: Vec<Vec<Write>>,
-    /// What is committed with the instance.
+    /// The changes that are committed with the instance.
     pub(crate) commit: Vec<Write>,
     /// The instance after the commit.
     pub(crate) instance: InstanceDocument,
-    /// What is to be delivered to other instances then.
+    /// Messages to be delivered to other instances then.
     pub(crate) intents: Vec<(IntentDocument, Vec<PartDocument>)>,
     /// The activities that wait then, in the order of the turn's; none where one was cancelled at once.
     pub(crate) workers: Vec<Option<WorkerDocument>>,
@@ -415,7 +415,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_that_a_worker_waits_for_is_created_locked_unless_the_turn_is_staged() {
+    fn an_activity_is_created_locked_for_a_waiting_worker_unless_staged() {
         let handed = Some(HandOff { token: "w".to_owned(), locked_until: 99, owner: None });
         let mut parts =
             Parts { worker_items: vec![activity(2)], handed: vec![handed], ..Parts::default() };
@@ -444,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_that_is_cancelled_leaves_a_tombstone_and_one_that_never_was_is_not_written() {
+    fn a_cancelled_activity_leaves_a_tombstone_and_an_unwritten_one_nothing() {
         let cancel = |activity_id| ScheduledActivityIdentifier {
             instance: "i".to_owned(),
             execution_id: 1,

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use super::TurnCommitter;
 use super::commit::ACK;
 use super::hand_offs::HandOffs;
-use super::next_turn::NextTurn;
+use super::next_turn::{LockedNext, NextTurn};
 use super::plan::{AckPlan, plan};
 use super::turn::Turn;
 use crate::cache::Replay;
@@ -30,7 +30,7 @@ use crate::{PATIENCE_MS, ids};
 /// batch. A target that does not take its messages must not hold it up; the rest goes on beside it.
 const FOLLOW_UP_WAIT: Duration = Duration::from_millis(250);
 
-/// What a turn did.
+/// The outcome of a turn.
 #[derive(Debug)]
 pub(crate) struct Outcome {
     pub(crate) execution_id: u64,
@@ -59,18 +59,53 @@ impl TurnCommitter {
         let instance = held.instance.instance_id.clone();
         about_turn(&instance, held.instance.turn + 1);
         self.locks.check_lock(ACK, token, &held)?;
-        let next = held.terms.take().and_then(|terms| {
-            let next = NextTurn::of(self, &held, &terms, &outcome);
-            if next.is_none() {
-                self.turns.lock_ahead(&terms);
-            }
-            next
-        });
+        let next = self.reserve_next(&mut held, &outcome);
         self.sweep_staged(token, &mut held).await?;
         let execution = self.earlier_execution(token, &held, outcome.execution_id).await?;
-        let enqueued = outcome.worker_items.len() + outcome.orchestrator_items.len();
         let hand_offs = HandOffs::reserve(self, &instance, &outcome);
-        let plan = plan(&Turn {
+        let plan = self.plan(token, &held, &outcome, execution, &hand_offs)?;
+        let (etags, next) = self.commit_with_next(token, &mut held, &plan, next).await?;
+        self.store.telemetry.turn_committed();
+        if !plan.staged.is_empty() {
+            self.store.telemetry.occurred(Occurrence::TurnStaged);
+        }
+        let cleaned = Box::pin(Arc::clone(self).clean_up_after(held.instance.clone()));
+        if let Some(cleaned) = self.follow_up("clean_up", cleaned).await {
+            held.instance = cleaned;
+        }
+        self.locks.held.remove(token);
+        self.remember(&mut held, &plan, &outcome);
+        self.release(&instance, &plan, next);
+        hand_offs.give(&held.instance, &plan.workers, outcome.worker_items, &etags);
+        // The runtime is done with the turn: nothing below may keep its token.
+        drop(held);
+        if !plan.intents.is_empty() {
+            let delivery = Box::pin(Arc::clone(&self.outbox).deliver_all(plan.intents));
+            self.follow_up("outbox", delivery).await;
+        }
+        Ok(())
+    }
+
+    /// Reserves the next turn of the dispatcher: of the same instance, by the batch that commits, or prefetched from another.
+    fn reserve_next(self: &Arc<Self>, held: &mut HeldTurn, outcome: &Outcome) -> Option<NextTurn> {
+        let terms = held.terms.take()?;
+        let next = NextTurn::of(self, held, &terms, outcome);
+        if next.is_none() {
+            self.turns.lock_ahead(&terms);
+        }
+        next
+    }
+
+    fn plan(
+        &self,
+        token: &str,
+        held: &HeldTurn,
+        outcome: &Outcome,
+        execution: Option<ExecutionDocument>,
+        hand_offs: &HandOffs<'_>,
+    ) -> Result<AckPlan, ProviderError> {
+        let enqueued = outcome.worker_items.len() + outcome.orchestrator_items.len();
+        plan(&Turn {
             token,
             instance: &held.instance,
             messages: &held.messages,
@@ -85,34 +120,19 @@ impl TurnCommitter {
             handed: &hand_offs.handed,
             now: self.store.now(),
             first_seq: self.store.clock().next_sequences(enqueued),
-        })?;
-        let (etags, next) = self.commit_with_next(token, &mut held, &plan, next).await?;
-        self.store.telemetry.turn_committed();
-        if !plan.staged.is_empty() {
-            self.store.telemetry.occurred(Occurrence::TurnStaged);
-        }
-        let cleaned = Box::pin(Arc::clone(self).clean_up_after(held.instance.clone()));
-        if let Some(cleaned) = self.follow_up("clean_up", cleaned).await {
-            held.instance = cleaned;
-        }
-        self.locks.held.remove(token);
-        self.remember(&mut held, &plan, &outcome);
+        })
+    }
+
+    /// Releases the instance to the next turn, if that is locked already, or to any dispatcher.
+    fn release(&self, instance: &str, plan: &AckPlan, next: Option<LockedNext>) {
         let now = self.store.now();
         for visible_at in &plan.own_messages {
-            self.dispatch.message_enqueued(&instance, None, *visible_at, now);
+            self.dispatch.message_enqueued(instance, None, *visible_at, now);
         }
         match next {
             Some(next) => self.hand_next(next),
-            None => self.dispatch.turn_released(&instance, now),
+            None => self.dispatch.turn_released(instance, now),
         }
-        hand_offs.give(&held.instance, &plan.workers, outcome.worker_items, &etags);
-        // The runtime is done with the turn: nothing below may keep its token.
-        drop(held);
-        if !plan.intents.is_empty() {
-            let delivery = Box::pin(Arc::clone(&self.outbox).deliver_all(plan.intents));
-            self.follow_up("outbox", delivery).await;
-        }
-        Ok(())
     }
 
     /// Waits a little for something that follows a commit. If it takes longer, it goes on beside the calls.

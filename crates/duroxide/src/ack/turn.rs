@@ -12,7 +12,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) token: &'a str,
     /// As it was locked.
     pub(crate) instance: &'a InstanceDocument,
-    /// What the turn handled.
+    /// The messages that the turn handled.
     pub(crate) messages: &'a [MessageDocument],
     pub(crate) key_values: &'a [KeyValueDocument],
     /// The execution, if it is not the instance's current one and was there before.

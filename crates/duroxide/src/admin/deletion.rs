@@ -119,7 +119,7 @@ impl Admin {
         Ok(all)
     }
 
-    /// Marks an instance, which takes its lock from whoever has it.
+    /// Marks an instance, which takes the lock from its holder.
     pub(super) async fn mark(
         &self,
         mut instance: InstanceDocument,

@@ -1,4 +1,4 @@
-//! What a deletion changes, as values. Pure: nothing here sends, waits or reads a clock.
+//! The changes of a deletion, as values. Pure: nothing here sends, waits or reads a clock.
 
 use std::collections::HashSet;
 
@@ -39,7 +39,7 @@ pub(crate) fn parents_first(mut instances: Vec<InstanceDocument>) -> Vec<Instanc
     ordered
 }
 
-/// An instance marked for deletion: nobody sees it, and nobody holds its lock. A sentence if it may not be deleted.
+/// Marks an instance for deletion: clients do not see it, and its lock is free. A sentence if it may not be deleted.
 pub(crate) fn marked(
     instance: &InstanceDocument,
     force: bool,
@@ -92,7 +92,7 @@ pub(crate) fn sweep(instance: &InstanceDocument, found: &[Found]) -> SweepPlan {
     plan
 }
 
-/// What a sweep removed.
+/// The documents that a sweep removed, by kind.
 #[derive(Debug, Default)]
 pub(crate) struct Swept {
     pub(super) executions: u64,

@@ -1,4 +1,4 @@
-//! What administrators ask for: lists, metrics, deletion, pruning, undeliverable messages.
+//! Administration: lists, metrics, deletion, pruning, undeliverable messages.
 
 mod deletion;
 pub(crate) mod deletion_plan;
@@ -12,6 +12,7 @@ mod undeliverable;
 use std::sync::Arc;
 
 use crate::cache::ReplayCache;
+use crate::context::Context;
 use crate::deletions::Deletions;
 use crate::dispatch::Dispatch;
 use crate::outbox::Outbox;
@@ -26,11 +27,23 @@ pub use undeliverable::RetriedMessages;
 /// Serves administrators.
 #[derive(Debug)]
 pub(crate) struct Admin {
-    pub(crate) store: Store,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) replays: Arc<ReplayCache>,
-    pub(crate) reader: Arc<Reader>,
-    pub(crate) outbox: Arc<Outbox>,
-    pub(crate) deletions: Arc<Deletions>,
-    pub(crate) tasks: Tasks,
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    replays: Arc<ReplayCache>,
+    reader: Arc<Reader>,
+    outbox: Arc<Outbox>,
+    deletions: Arc<Deletions>,
+    tasks: Tasks,
+}
+
+impl Admin {
+    pub(crate) fn new(
+        context: &Context,
+        reader: Arc<Reader>,
+        outbox: Arc<Outbox>,
+        deletions: Arc<Deletions>,
+    ) -> Self {
+        let Context { store, dispatch, replays, tasks, .. } = context.clone();
+        Self { store, dispatch, replays, reader, outbox, deletions, tasks }
+    }
 }

@@ -19,7 +19,7 @@ const LONGEST_PAUSE_MS: i64 = 5_000;
 /// How much longer instances are left alone that no dispatcher of the process can replay: up to an hour.
 const INCOMPATIBLE_FACTOR: i64 = 3_600_000 / LONGEST_PAUSE_MS;
 
-/// From this pause on, that an instance still cannot be locked is what was to be expected.
+/// From this delay on, a failed retry is not counted as newly found work.
 const LONG_PAUSE_MS: i64 = 800;
 
 #[derive(Debug, Default)]
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn a_locked_instance_is_tried_again_ever_more_rarely_and_at_the_end_of_its_lock() {
+    fn a_locked_instance_is_retried_with_back_off_and_at_the_end_of_its_lock() {
         let mut blocked = BlockedInstances::default();
         let expected = [0, 100, 300, 700, 1_500, 3_100, 6_300, 11_300, 16_300, 21_300, 26_300];
         assert_eq!(tries(&mut blocked, 0, 30_000), expected);
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn an_instance_whose_messages_cannot_be_handled_is_tried_ever_more_rarely_and_for_ever() {
+    fn an_instance_with_unhandled_messages_is_retried_with_back_off_for_ever() {
         let mut blocked = BlockedInstances::default();
         let mut tries = Vec::new();
         for now in 0..20_000 {

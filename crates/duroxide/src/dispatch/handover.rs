@@ -1,4 +1,4 @@
-//! Where something that was locked is handed to the one who waits for it, or is about to.
+//! A slot for one value, through which locked work is handed to the caller that waits for it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -59,7 +59,7 @@ impl<T> Handover<T> {
         matches!(*self.state(), State::Waiting)
     }
 
-    /// What was handed over. From now on nothing is.
+    /// Takes what was handed over. Nothing is handed over from then on.
     pub(super) fn leave(&self) -> Option<Box<T>> {
         self.left.notify_one();
         match std::mem::replace(&mut *self.state(), State::Left) {

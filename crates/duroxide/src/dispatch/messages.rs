@@ -9,7 +9,7 @@ use crate::turn::{MAX_MESSAGES, ReadMessage};
 /// The most bytes of messages that are kept; an instance that has more is read.
 const MAX_BYTES: usize = 16 << 20;
 
-/// What is known of the messages of instances that are ready.
+/// The known messages of instances that are ready.
 #[derive(Debug, Default)]
 pub(super) struct KnownMessages {
     by_instance: HashMap<Arc<str>, Known>,

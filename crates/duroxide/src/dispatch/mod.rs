@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_activities_are_claimed_ahead_than_workers_ask_for_and_of_one_instance_at_a_time() {
+    fn prefetch_is_bounded_by_the_workers_and_of_one_instance_at_a_time() {
         let dispatch = Dispatch::new(true);
         for (instance, id, at) in [("a", 2, 1), ("a", 3, 1), ("b", 2, 2), ("b", 3, 2), ("b", 4, 2)]
         {
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(reserve(9), ["b", "b"]);
     }
 
-    /// A process without workers kept every activity that its turns scheduled, up to ten thousand, for nobody.
+    /// A process without workers kept every activity that its turns scheduled, up to ten thousand.
     #[test]
     fn before_a_worker_has_asked_few_activities_are_kept_for_it() {
         let dispatch = Arc::new(Dispatch::new(true));

@@ -19,12 +19,12 @@ const MAX_EXCLUDED_SESSIONS: usize = 100;
 pub(crate) struct Demand {
     pub(crate) dispatchers: usize,
     pub(crate) workers: usize,
-    /// What the workers wait for.
+    /// The activities that the workers wait for.
     pub(crate) activities: ActivityFilter,
 }
 
 impl SeenFilter {
-    /// Whether somebody in this process may be able to replay a version.
+    /// Whether a dispatcher of this process may be able to replay a version.
     pub(crate) fn supports(&self, pinned: Option<PinnedVersion>) -> bool {
         match self {
             Self::One(filter) => is_supported(filter.as_ref().as_ref(), pinned),
@@ -44,8 +44,8 @@ impl Dispatch {
         self.deactivate();
     }
 
-    /// When the container is to be asked next: after the pause if somebody waits, after the longest one if all are
-    /// busy; not at all before somebody has waited.
+    /// When to poll next: after the interval if a caller waits, after the longest one if all are busy, and not at all before a
+    /// caller has waited.
     pub(crate) fn next_poll(
         &self,
         now: Instant,
@@ -61,7 +61,7 @@ impl Dispatch {
         if self.state().seen.is_unasked {
             return Some(now);
         }
-        // Before the waiters are counted, or a wakeup is lost: whoever parks after the count, under the same mutex, sees
+        // Lost wakeup: set before the waiters are counted. A caller that parks after the count, under the same mutex, sees
         // the flag. Relaxed: the mutex orders the two.
         self.wants_waiter.store(true, Ordering::Relaxed);
         if !self.is_waited_for() {
@@ -84,7 +84,7 @@ impl Dispatch {
         }
     }
 
-    /// What somebody here has waited for, which the container is asked for now; and the sessions that are left out of
+    /// The work that callers here have waited for, which is polled for now; and the sessions that are left out of
     /// it: what they have waits for workers that are busy, or of other processes.
     pub(crate) fn seen(&self) -> (SeenWaiting, Vec<Arc<str>>) {
         let mut state = self.state();
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_asked_for_before_somebody_waits_and_not_in_haste_while_all_are_busy() {
+    fn polling_begins_with_the_first_waiter_and_slows_while_all_are_busy() {
         let dispatch = Arc::new(Dispatch::new(true));
         let (now, pause, longest) =
             (Instant::now(), Duration::from_millis(50), Duration::from_secs(1));
@@ -165,15 +165,15 @@ mod tests {
         assert_eq!(dispatch.next_poll(now, Some(now), pause, longest), Some(now + pause));
         drop(parked);
         assert_eq!(dispatch.next_poll(now, Some(now), pause, longest), Some(now + longest));
-        assert!(dispatch.wants_waiter.load(Ordering::Relaxed), "the next waiter wakes the feeder");
+        assert!(dispatch.wants_waiter.load(Ordering::Relaxed), "the next waiter wakes the poller");
     }
 
     #[test]
-    fn a_feeder_that_stops_is_started_by_the_next_waiter_and_not_stopped_under_one() {
+    fn polling_is_resumed_by_the_next_waiter_and_not_stopped_under_one() {
         let dispatch = Arc::new(Dispatch::new(true));
         let parked = dispatch.next_turn(None, 0).unwrap_err();
         dispatch.deactivate();
-        assert!(dispatch.is_active(), "somebody waits");
+        assert!(dispatch.is_active(), "a dispatcher waits");
         drop(parked);
         dispatch.deactivate();
         assert!(!dispatch.is_active() && !dispatch.seen().0.dispatchers);

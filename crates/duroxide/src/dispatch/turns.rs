@@ -88,7 +88,7 @@ impl TurnHints {
         self.ready.len()
     }
 
-    /// The same for what the container was asked for: an instance that was just found to be blocked is left out. That it
+    /// Records an instance that a poll has found: one that was just found to be blocked is left out. That it
     /// was is remembered until it is locked.
     pub(crate) fn push_found(&mut self, instance: &str, enqueued_at: i64, now: i64) -> bool {
         !self.is_blocked(instance, now) && self.push_unblocked(instance, None, enqueued_at, now)
@@ -192,7 +192,7 @@ impl TurnHints {
         }
         let again = match self.states.get(instance) {
             Some(State::Running { again, .. }) => *again,
-            // Whoever looked without a hint has taken all that was there.
+            // A fetch without a hint has taken all that was there.
             Some(State::Ready(order)) => {
                 let order = *order;
                 self.ready.remove(&(order, Arc::from(instance)));
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dispatcher_that_never_came_back_hides_nothing_for_longer_than_its_lock() {
+    fn a_lost_dispatcher_hides_an_instance_no_longer_than_its_lock() {
         let mut hints = TurnHints::default();
         hints.locked("a", 5_000, false, 1);
         assert!(!hints.push("a", None, 4_999, 4_999));
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_blocked_instance_is_not_tried_again_until_something_new_is_known_of_it() {
+    fn a_blocked_instance_is_not_retried_until_a_new_message_comes() {
         let mut hints = TurnHints::default();
         hints.block("a", Blocked::Locked { until: 100 }, 1);
         assert!(!hints.push_found("a", 1, 50));

@@ -36,7 +36,7 @@ impl<D, T> Clone for Reservation<D, T> {
 }
 
 impl<D, T> Reservation<D, T> {
-    /// What the waiter asks for.
+    /// The demand of the waiter.
     pub(crate) fn demand(&self) -> &D {
         &self.0.demand
     }
@@ -84,7 +84,7 @@ impl<D, T> WaitQueue<D, T> {
         self.waiting.len()
     }
 
-    /// What the waiters ask for, the first one first.
+    /// The demands of the waiters, in their order.
     pub(super) fn demands(&self) -> impl Iterator<Item = &D> {
         self.waiting.iter().map(|waiter| &waiter.demand)
     }

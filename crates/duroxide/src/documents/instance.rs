@@ -49,7 +49,7 @@ pub(crate) struct InstanceDocument {
     /// and a revision.
     #[serde(default)]
     pub(crate) revision: u64,
-    /// It was locked, and no turn has named its orchestration yet: nobody sees it but the dispatcher.
+    /// It was locked, and no turn has named its orchestration yet: only the dispatcher sees it.
     #[serde(default)]
     pub(crate) is_provisional: bool,
     /// How many documents of keys there are, those of cleared keys included.
@@ -64,7 +64,7 @@ pub(crate) struct InstanceDocument {
     /// How many of its batches were written.
     #[serde(default)]
     pub(crate) staged_batches: u32,
-    /// What a committed turn left to be done.
+    /// Removals that a committed turn left to be done.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) cleanup: Vec<Cleanup>,
     /// It is being deleted: nothing sees it any more, and nothing may be committed to it.
@@ -112,7 +112,7 @@ pub(crate) enum Cleanup {
 }
 
 impl Cleanup {
-    /// What is left of a list after its first removals.
+    /// The rest of a list after its first removals.
     pub(crate) fn without_first(list: &[Self], count: usize) -> Vec<Self> {
         let (mut done, mut left) = (count, Vec::new());
         for item in list {

@@ -18,10 +18,10 @@ pub(crate) struct KeyValueDocument {
     /// As of the end of the last execution; what the current one was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stored: Option<KeyValueChange>,
-    /// What the current execution made of it.
+    /// The value set by the current execution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) delta: Option<KeyValueChange>,
-    /// What a turn will make of it that is not committed yet.
+    /// The value set by a turn that is not committed yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) staged: Option<StagedChange>,
     #[serde(flatten)]
@@ -85,7 +85,7 @@ impl KeyValueDocument {
         self.stored.as_ref().filter(|change| change.value.is_some())
     }
 
-    /// What the execution did becomes what the next one starts with.
+    /// Merges the changes of the execution into the value that the next one starts with.
     pub(crate) fn merge(&mut self) {
         if let Some(delta) = self.delta.take() {
             self.stored = delta.value.is_some().then_some(delta);

@@ -1,4 +1,4 @@
-//! What waits for a dispatcher.
+//! Messages and activities: documents that wait for a dispatcher or a worker.
 
 use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;

@@ -119,7 +119,7 @@ pub(crate) struct IntentDocument {
     /// The order of the messages of one turn.
     #[serde(default)]
     pub(crate) seq: u64,
-    /// The same as `created_at`. With the slot of the sender it lets queries for work find undelivered messages too.
+    /// Equal to `created_at`. With the slot of the sender it lets queries for work find undelivered messages too.
     #[serde(default)]
     pub(crate) enqueued_at: i64,
     #[serde(default)]

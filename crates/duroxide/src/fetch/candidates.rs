@@ -33,7 +33,7 @@ struct Candidate {
 
 impl TurnFetcher {
     /// Looks once: with short polls in the slots of the dispatcher first, then everywhere. A runtime never gives
-    /// slots back, so some may be nobody's.
+    /// slots back, so some may have no owner.
     pub(super) async fn look_for_turn_in_slots(
         self: &Arc<Self>,
         asked: Asked<'_>,

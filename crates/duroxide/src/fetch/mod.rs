@@ -16,6 +16,7 @@ mod strays;
 use std::sync::Arc;
 
 use crate::cache::ReplayCache;
+use crate::context::Context;
 use crate::deletions::Deletions;
 use crate::dispatch::Dispatch;
 use crate::leases::LeaseProvider;
@@ -30,15 +31,39 @@ pub(crate) use strays::{STRAY_AFTER_MS, Strays};
 /// Fetches turns: finds an instance with messages, locks it with them, and reads its history.
 #[derive(Debug)]
 pub(crate) struct TurnFetcher {
-    pub(crate) store: Store,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) replays: Arc<ReplayCache>,
-    pub(crate) processes: Arc<Processes>,
-    pub(crate) leases: Arc<dyn LeaseProvider>,
-    pub(crate) locks: Arc<TurnLocks>,
-    pub(crate) deletions: Arc<Deletions>,
-    pub(crate) tasks: Tasks,
-    pub(crate) strays: Strays,
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    replays: Arc<ReplayCache>,
+    processes: Arc<Processes>,
+    leases: Arc<dyn LeaseProvider>,
+    locks: Arc<TurnLocks>,
+    deletions: Arc<Deletions>,
+    tasks: Tasks,
+    strays: Strays,
     /// A fetch looks once, whatever time it is given.
-    pub(crate) is_short_poll: bool,
+    is_short_poll: bool,
+}
+
+impl TurnFetcher {
+    pub(crate) fn new(
+        context: &Context,
+        leases: Arc<dyn LeaseProvider>,
+        locks: Arc<TurnLocks>,
+        deletions: Arc<Deletions>,
+        is_short_poll: bool,
+    ) -> Self {
+        let Context { store, dispatch, processes, replays, tasks } = context.clone();
+        Self {
+            store,
+            dispatch,
+            replays,
+            processes,
+            leases,
+            locks,
+            deletions,
+            tasks,
+            strays: Strays::default(),
+            is_short_poll,
+        }
+    }
 }

@@ -63,23 +63,10 @@ impl TurnOffer {
     pub(crate) fn written(mut self, instance: Option<&BatchOperationResult>) {
         let Some((mut plan, claim, reservation)) = self.parts.take() else { return };
         plan.instance.etag = instance.and_then(|it| it.etag().cloned());
-        let (turns, token) = (Arc::clone(&self.turns), self.token.clone());
-        self.turns.tasks.spawn_tracked("hand_over", async move {
-            match turns.read_locked_turn(plan, token.clone(), reservation.terms.asked()).await {
-                Ok(turn) => {
-                    claim.locked();
-                    turns.hand_turn(turn, &reservation).await;
-                }
-                Err(failure) => {
-                    tracing::debug!(error = %failure.error(), "a turn is given back");
-                    turns.dispatch.end_turn_reservation(&reservation);
-                    turns.release_turn(&token).await;
-                }
-            }
-        });
+        self.turns.spawn_hand_over(plan, self.token.clone(), reservation, Some(claim));
     }
 
-    /// It may have been written: nobody works with the lock then.
+    /// It may have been written: the lock is given back.
     pub(crate) fn unknown(self) {
         self.turns.spawn_release(self.token.clone());
     }

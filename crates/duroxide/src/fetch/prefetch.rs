@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::TurnFetcher;
 use crate::dispatch::{Claim, TurnReservation};
 use crate::locks::is_late;
-use crate::turn::{LockedTurn, TurnTerms};
+use crate::turn::{LockPlan, LockedTurn, TurnTerms};
 
 impl TurnFetcher {
     /// Begins to lock the turn that a dispatcher would be given next.
@@ -48,13 +48,37 @@ impl TurnFetcher {
         }
     }
 
+    /// Reads what a locked turn needs and hands it over, beside the calls. The claim of its instance ends with the turn then.
+    pub(crate) fn spawn_hand_over(
+        self: &Arc<Self>,
+        plan: LockPlan,
+        token: String,
+        reservation: TurnReservation,
+        claim: Option<Claim>,
+    ) {
+        let turns = Arc::clone(self);
+        self.tasks.spawn_tracked("hand_over", async move {
+            match turns.read_locked_turn(plan, token.clone(), reservation.terms.asked()).await {
+                Ok(turn) => {
+                    claim.into_iter().for_each(Claim::locked);
+                    turns.hand_turn(turn, &reservation).await;
+                }
+                Err(failure) => {
+                    tracing::debug!(error = %failure.error(), "a turn is given back");
+                    turns.dispatch.end_turn_reservation(&reservation);
+                    turns.release_turn(&token).await;
+                }
+            }
+        });
+    }
+
     /// Gives a turn back that may have been locked, beside the calls.
     pub(crate) fn spawn_release(self: &Arc<Self>, token: String) {
         let turns = Arc::clone(self);
         self.tasks.spawn_tracked("give_back", async move { turns.release_turn(&token).await });
     }
 
-    /// What gives a turn back whose dispatcher is gone.
+    /// A callback that gives a turn back whose dispatcher is gone.
     pub(super) fn give_back(self: &Arc<Self>) -> impl FnOnce(LockedTurn) + Send + use<> {
         let turns = Arc::clone(self);
         move |turn| turns.spawn_release(turn.token)

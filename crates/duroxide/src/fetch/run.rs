@@ -25,7 +25,7 @@ use crate::write::Write;
 
 pub(super) const OPERATION: &str = "fetch_orchestration_item";
 
-/// What a dispatcher is given: the turn, its token, how often it was tried.
+/// A fetched turn: the item, the lock token, the number of attempts.
 type FetchedTurn = (OrchestrationItem, String, u32);
 
 /// An instance and its messages that are due, the instance first.
@@ -268,7 +268,7 @@ impl TurnFetcher {
                 Cause::Conflict | Cause::NotFound | Cause::PreconditionFailed => return Ok(None),
                 Cause::Ambiguous => {
                     let there = self.store.read_instance(&partition).await;
-                    // If it was locked, nobody works with the lock.
+                    // If it was locked, the lock is unused.
                     let there = there.inspect_err(|_| self.spawn_release(token.clone()))?;
                     let Some(there) = there.filter(|there| there.is_held_by(&token)) else {
                         return Ok(None);

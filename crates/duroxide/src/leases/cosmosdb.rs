@@ -54,7 +54,7 @@ struct State {
     last_beat: Option<i64>,
     /// When it was extended.
     last_success: Option<i64>,
-    /// What it works on.
+    /// The kinds of work that it does.
     roles: Roles,
     is_member: bool,
 }

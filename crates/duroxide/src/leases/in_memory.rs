@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn dispatchers_that_came_in_the_place_of_others_have_every_slot_between_them() {
+    async fn dispatchers_that_replace_others_have_every_slot_between_them() {
         let leases = InMemoryLeaseProvider::new(2);
         for caller in 0..100 {
             leases.acquire_slots(caller).await;

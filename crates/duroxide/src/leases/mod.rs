@@ -1,7 +1,7 @@
 //! Which slots of the instances a dispatcher, and a process, looks after.
 //!
 //! An instance is in one of 256 slots by the hash of its id. Slots keep processes and dispatchers out of each other's
-//! way; they exclude nobody, for every claim is conditional.
+//! way; they exclude no process, for every claim is conditional.
 
 mod cosmosdb;
 mod in_memory;
@@ -107,7 +107,7 @@ impl FromIterator<u8> for Slots {
     }
 }
 
-/// What tells a dispatcher from others: its task.
+/// The identity of a dispatcher: its task.
 pub(crate) fn caller_id() -> u64 {
     let task = tokio::task::try_id().map(|id| id.to_string());
     // Tasks are numbered, and the number is told only as text.

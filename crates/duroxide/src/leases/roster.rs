@@ -21,12 +21,12 @@ pub(crate) type Members = BTreeMap<String, Member>;
 pub(crate) struct Member {
     /// When its lease ends, in milliseconds since 1970.
     pub(crate) until: i64,
-    /// What it works on.
+    /// The kinds of work that it does.
     #[serde(flatten)]
     pub(crate) roles: Roles,
 }
 
-/// What a process works on: one without workers is to leave activities to others.
+/// The kinds of work that a process does: one without workers leaves activities to others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Roles {
@@ -84,7 +84,7 @@ impl RosterDocument {
     }
 }
 
-/// What a process knows of the others.
+/// The view of a process of the others.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RosterView {
     members: Members,
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(sizes, [86, 85, 85]);
         let left = ["a", "b"].map(|me| share_of(&all, me, 50).iter().count());
         assert_eq!(left, [128, 128], "the lease of c has ended");
-        assert!(share_of(&all, "new", 10).is_all(), "nobody knows it yet");
+        assert!(share_of(&all, "new", 10).is_all(), "it is not known yet");
     }
 
     #[test]
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn no_slot_is_unattended_whoever_comes_and_whenever_they_hear_of_each_other() {
+    fn every_slot_is_attended_however_processes_come_and_learn_of_each_other() {
         for phases in [[0, 0, 0], [0, 3_000, 6_000], [6_000, 0, 3_000], [1_500, 500, 0]] {
             for second_joins in (500..20_000).step_by(1_500) {
                 for third_joins in (1_000..20_000).step_by(3_500) {

@@ -27,7 +27,7 @@ pub(super) enum Mutation {
     None,
     /// Conditions on etags hold always.
     NoIfMatch,
-    /// What is consumed is deleted and leaves no tombstone.
+    /// Seeded bug: consumed documents are deleted and leave no tombstone.
     NoTombstone,
 }
 
@@ -58,7 +58,7 @@ impl Container {
         true
     }
 
-    /// What a change makes of a document, nothing if it is removed; none if it cannot be made.
+    /// Applies a change to a document: the new document, nothing if it is removed, or `None` if the change is refused.
     fn changed(
         &self,
         key: &(String, String),

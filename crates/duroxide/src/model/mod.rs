@@ -23,12 +23,12 @@ struct Explored {
     violation: Option<String>,
 }
 
-/// Explores everything that can happen in so many steps from the beginning.
+/// Explores every sequence of a number of steps from the beginning.
 fn explore(left: Left, depth: usize, mutation: Mutation) -> Explored {
     explore_from(World::new(left), left, depth, mutation)
 }
 
-/// The same from a later moment.
+/// Explores every sequence of steps from a later state.
 fn explore_from(from: World, left: Left, depth: usize, mutation: Mutation) -> Explored {
     let hasher = RandomState::new();
     let mut seen = HashSet::new();
@@ -57,7 +57,7 @@ fn explore_from(from: World, left: Left, depth: usize, mutation: Mutation) -> Ex
     Explored { states: seen.len(), locked_by_others, violation: None }
 }
 
-/// What is wrong with a state, or with what becomes of it.
+/// The violation of an invariant by a state or its successors.
 fn check(world: &World, is_new: bool, left: Left, mutation: Mutation) -> Option<String> {
     if let Some(violation) = world.violation.clone().or_else(|| happened_twice(world)) {
         return Some(violation);
@@ -92,7 +92,7 @@ fn happened_twice(world: &World) -> Option<String> {
     None
 }
 
-/// What is missing when nothing is left to be done.
+/// The violation in a final state, where nothing is left to be done.
 fn lost(settled: &World, may_be_deleted: bool) -> Option<String> {
     let (sender, receiver) = (settled.noted(SENDER), settled.noted(RECEIVER));
     let has = |noted: &[String], what: &str| noted.iter().any(|it| it == what);
@@ -150,7 +150,7 @@ fn nothing_is_lost_and_nothing_happens_twice_in_any_order_of_events() {
     }
 }
 
-/// What happens after a prefix in which nothing goes wrong, with a turn that another batch has locked.
+/// Explores from the end of a failure-free prefix, with a turn that another batch has locked.
 fn explore_after(prefix: &[Action]) {
     let depth = 4 + further();
     for left in [
@@ -183,7 +183,7 @@ fn a_commit_that_locks_the_next_turn_loses_nothing_and_does_nothing_twice() {
 }
 
 #[test]
-fn an_end_that_locks_the_turn_it_is_for_loses_nothing_and_does_nothing_twice() {
+fn an_end_that_locks_its_turn_loses_and_repeats_nothing() {
     // The sender runs, and a worker has its activity.
     let prefix = [
         Action::View(0, SENDER),

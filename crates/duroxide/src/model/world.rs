@@ -38,7 +38,7 @@ pub(super) struct World {
     pub(super) container: Arc<Container>,
     now: i64,
     processes: [Process; 2],
-    /// What may still go wrong or happen: each is bounded.
+    /// Failures and events that may still happen: each is bounded.
     left: Left,
     /// Messages that were delivered, and are not forgotten.
     delivered: BTreeSet<String>,
@@ -46,7 +46,7 @@ pub(super) struct World {
     drawn: u32,
     /// Whether the sender was told to cancel its activity.
     is_told: bool,
-    /// What must never be, if it was.
+    /// A state that must never be reached, if it was.
     pub(super) violation: Option<String>,
 }
 
@@ -57,7 +57,7 @@ pub(super) struct Left {
     pub(super) deletions: u8,
 }
 
-/// What a process is in the middle of.
+/// The call that a process is in the middle of.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Process {
     #[default]
@@ -70,7 +70,7 @@ enum Process {
     Running { token: String, at: Arc<Container> },
 }
 
-/// What can happen next.
+/// An event that can happen next.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     View(usize, &'static str),
@@ -95,7 +95,7 @@ pub(super) enum Action {
 /// The number of an intent of the sender.
 type IntentOf = usize;
 
-/// What becomes of a request.
+/// The fate of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Answered,
@@ -450,13 +450,13 @@ impl World {
         self.processes.iter().all(|process| *process == Process::Idle)
     }
 
-    /// The same without anything that may still go wrong.
+    /// This world without any failure to come.
     pub(super) fn without_trouble(mut self) -> Self {
         self.left = Left { expiries: 0, losses: 0, deletions: 0 };
-        // Whatever was locked has expired, and whoever worked is gone.
+        // All locks have expired, and all workers are gone.
         self.processes = Default::default();
         self.now += 2 * LOCK;
-        // What is drawn from now on was drawn by nobody.
+        // Names drawn from now on are new.
         self.drawn = 1_000;
         self
     }
@@ -472,7 +472,7 @@ impl World {
         history(&self.container, instance).iter().filter_map(noted).collect()
     }
 
-    /// Whether messages or activities wait for somebody.
+    /// Whether messages or activities wait.
     pub(super) fn has_work(&self) -> bool {
         let waits = |instance: &str| {
             !self.container.of_kind::<MessageDocument>(instance, kinds::MESSAGE).is_empty()
@@ -488,7 +488,7 @@ impl World {
     }
 }
 
-/// What a lock is asked for with, of an instance that is there.
+/// The terms of a lock on an existing instance.
 fn terms<'a>(now: i64, token: &'a str, locks: &'a LockView) -> FetchTerms<'a> {
     FetchTerms {
         now,
@@ -534,7 +534,7 @@ fn history(container: &Container, instance: &str) -> Vec<Event> {
     documents.into_iter().map(decode).collect()
 }
 
-/// What a turn decides, from its history and its messages alone.
+/// The decisions of a turn, from its history and its messages alone.
 #[derive(Default)]
 struct Decided {
     events: Vec<Event>,

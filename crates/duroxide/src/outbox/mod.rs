@@ -10,6 +10,7 @@ mod reconciler;
 
 use std::sync::Arc;
 
+use crate::context::Context;
 use crate::deletions::Deletions;
 use crate::dispatch::Dispatch;
 use crate::documents::IntentDocument;
@@ -39,12 +40,11 @@ pub(crate) struct Outbox {
 
 impl Outbox {
     pub(crate) fn new(
-        store: Store,
-        dispatch: Arc<Dispatch>,
+        context: &Context,
         turns: Arc<TurnFetcher>,
         deletions: Arc<Deletions>,
-        tasks: Tasks,
     ) -> Self {
+        let Context { store, dispatch, tasks, .. } = context.clone();
         Self { store, dispatch, turns, deletions, tasks, undelivered: Undelivered::default() }
     }
 

@@ -356,7 +356,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn slots_of_others_are_looked_at_by_those_who_begin_who_are_idle_and_from_time_to_time() {
+    fn slots_of_others_are_polled_at_first_when_idle_and_periodically() {
         let (longest, second) = (Duration::from_millis(1_250), Duration::from_secs(1));
         let waits = Some(2 * longest);
         assert_eq!(waits_of_others(None, false, longest), Some(Duration::ZERO));

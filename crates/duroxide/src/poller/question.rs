@@ -11,7 +11,7 @@ use crate::dispatch::Demand;
 use crate::leases::Slots;
 use crate::locks::LockView;
 
-/// What waits, or will within the next pause: messages, activities, and messages to others that nobody delivered.
+/// Work that waits, or will within the next interval: messages, activities, and undelivered messages to other instances.
 /// Activities with a tag or a session are looked for in all slots, since not every process takes them.
 const WORK: &str = "SELECT c.type, c.id, c.instanceId, c.dispatchSlot, c.enqueuedAt, c.seq, c.visibleAt, c.tag, c.sessionId, \
      c.stagedTurn, c.isStart, c._etag FROM c WHERE ";
@@ -61,9 +61,9 @@ pub(super) struct Question {
 pub(super) struct AskedActivities {
     /// The slots of this process.
     pub(super) slots: Slots,
-    /// What workers of this process take.
+    /// The activities that workers of this process take.
     pub(super) filter: ActivityFilter,
-    /// Sessions that nobody who waits has.
+    /// Sessions whose workers do not wait.
     pub(super) without_sessions: Vec<Arc<str>>,
 }
 
@@ -80,7 +80,7 @@ impl Question {
         Self { activities: None, without_instances, is_first: false, ..self.clone() }
     }
 
-    /// Activities only, page by page: those that somebody waits for now.
+    /// Activities only, page by page: those that workers wait for now.
     pub(super) fn items_alone(&self, waited_for: &ActivityFilter) -> Self {
         let activities = self.activities.clone();
         let activities = activities.map(|it| AskedActivities { filter: waited_for.clone(), ..it });
@@ -88,7 +88,7 @@ impl Question {
         Self { messages: None, activities, without_instances, is_first: false, ..*self }
     }
 
-    /// Whether a question is better asked anew, without the instances that were seen since: the backlog of one may be
+    /// Whether a question is better asked again, without the instances that were seen since: the backlog of one may be
     /// many pages.
     pub(super) fn is_outdated(&self, look: &Look) -> bool {
         let (left_out, seen) = (self.without_instances.len(), look.instances.len());
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn slots_are_named_unless_all_are_this_process_s_and_those_of_others_by_how_long_work_waits() {
+    fn a_query_names_own_slots_and_the_waiting_time_for_others() {
         let has =
             |question: Question, text: &str| question.query(&LockView::default()).0.contains(text);
         let own: Slots = [1, 2].into_iter().collect();
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_instances_that_were_seen_are_left_out_as_long_as_there_is_room() {
+    fn messages_of_seen_instances_are_left_out_while_there_is_room() {
         let first = Question { activities: None, ..question(ALL_SLOTS, None) };
         let mut look = Look::default();
         assert!(!first.turns_alone(&look.instances).is_outdated(&look), "none was seen");

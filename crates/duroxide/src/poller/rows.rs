@@ -70,7 +70,7 @@ impl Row {
 }
 
 /// Of rows, the oldest first, those that are for this process: all of its slots, and of what waits in the slots of other
-/// processes a part, if somebody here has nothing to do.
+/// processes a part, if a caller here has nothing to do.
 pub(super) fn taken(rows: Vec<Row>, question: &Question, demand: &Demand) -> Vec<Row> {
     let (others, mut taken): (Vec<Row>, Vec<Row>) =
         rows.into_iter().partition(|row| row.is_of_another(question));
@@ -140,11 +140,11 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_others_is_taken_by_those_who_are_idle_the_younger_half_of_it() {
+    fn an_idle_process_steals_the_younger_half_of_the_work_of_others() {
         assert_eq!(taken_of(messages(0, 5), 2, 0), ["other2", "other3", "other4"]);
         assert_eq!(taken_of(messages(0, 2), 3, 0), ["other0", "other1"]);
         assert_eq!(taken_of(messages(1, 2), 2, 0), ["own0", "other1"]);
-        assert_eq!(taken_of(messages(2, 5), 2, 0), ["own0", "own1"], "nobody is idle then");
+        assert_eq!(taken_of(messages(2, 5), 2, 0), ["own0", "own1"], "no caller is idle then");
         assert!(taken_of(messages(0, 5), 0, 2).is_empty(), "workers take no turns");
     }
 

@@ -16,7 +16,7 @@ use crate::ids::check_instances;
 impl ProviderAdmin for CosmosDBProvider {
     async fn list_instances(&self) -> Result<Vec<String>, ProviderError> {
         self.traced("list_instances", async {
-            self.admin.list_instances("list_instances", "", &[]).await
+            self.parts.admin.list_instances("list_instances", "", &[]).await
         })
         .await
     }
@@ -25,7 +25,10 @@ impl ProviderAdmin for CosmosDBProvider {
         self.traced("list_instances_by_status", async {
             let parameters = [("@status", json!(status))];
             let condition = " AND c.status = @status";
-            self.admin.list_instances("list_instances_by_status", condition, &parameters).await
+            self.parts
+                .admin
+                .list_instances("list_instances_by_status", condition, &parameters)
+                .await
         })
         .await
     }
@@ -33,7 +36,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn list_executions(&self, instance: &str) -> Result<Vec<u64>, ProviderError> {
         self.traced("list_executions", async {
             about_instance(instance);
-            let executions = self.admin.executions("list_executions", instance).await?;
+            let executions = self.parts.admin.executions("list_executions", instance).await?;
             Ok(executions.into_iter().map(|execution| execution.execution_id).collect())
         })
         .await
@@ -47,7 +50,7 @@ impl ProviderAdmin for CosmosDBProvider {
         self.traced("read_history_with_execution_id", async {
             about_instance(instance);
             let operation = "read_history_with_execution_id";
-            self.reader.read_execution(operation, instance, Some(execution_id)).await
+            self.parts.reader.read_execution(operation, instance, Some(execution_id)).await
         })
         .await
     }
@@ -55,7 +58,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn read_history(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         self.traced("read_history", async {
             about_instance(instance);
-            self.reader.read_execution("read_history", instance, None).await
+            self.parts.reader.read_execution("read_history", instance, None).await
         })
         .await
     }
@@ -63,7 +66,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn latest_execution_id(&self, instance: &str) -> Result<u64, ProviderError> {
         self.traced("latest_execution_id", async {
             about_instance(instance);
-            let there = self.reader.visible_instance("latest_execution_id", instance).await?;
+            let there = self.parts.reader.visible_instance("latest_execution_id", instance).await?;
             Ok(there.map_or(1, |there| there.current_execution_id))
         })
         .await
@@ -72,7 +75,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn get_instance_info(&self, instance: &str) -> Result<InstanceInfo, ProviderError> {
         self.traced("get_instance_info", async {
             about_instance(instance);
-            self.admin.instance_info(instance).await
+            self.parts.admin.instance_info(instance).await
         })
         .await
     }
@@ -84,23 +87,23 @@ impl ProviderAdmin for CosmosDBProvider {
     ) -> Result<ExecutionInfo, ProviderError> {
         self.traced("get_execution_info", async {
             about_instance(instance);
-            self.admin.execution_info(instance, execution_id).await
+            self.parts.admin.execution_info(instance, execution_id).await
         })
         .await
     }
 
     async fn get_system_metrics(&self) -> Result<SystemMetrics, ProviderError> {
-        self.traced("get_system_metrics", async { self.admin.system_metrics().await }).await
+        self.traced("get_system_metrics", async { self.parts.admin.system_metrics().await }).await
     }
 
     async fn get_queue_depths(&self) -> Result<QueueDepths, ProviderError> {
-        self.traced("get_queue_depths", async { self.admin.queue_depths().await }).await
+        self.traced("get_queue_depths", async { self.parts.admin.queue_depths().await }).await
     }
 
     async fn list_children(&self, instance_id: &str) -> Result<Vec<String>, ProviderError> {
         self.traced("list_children", async {
             about_instance(instance_id);
-            self.admin.children("list_children", &[instance_id]).await
+            self.parts.admin.children("list_children", &[instance_id]).await
         })
         .await
     }
@@ -108,7 +111,7 @@ impl ProviderAdmin for CosmosDBProvider {
     async fn get_parent_id(&self, instance_id: &str) -> Result<Option<String>, ProviderError> {
         self.traced("get_parent_id", async {
             about_instance(instance_id);
-            self.admin.parent(instance_id).await
+            self.parts.admin.parent(instance_id).await
         })
         .await
     }
@@ -120,7 +123,7 @@ impl ProviderAdmin for CosmosDBProvider {
     ) -> Result<DeleteInstanceResult, ProviderError> {
         self.traced("delete_instances_atomic", async {
             check_instances("delete_instances_atomic", ids.iter().map(String::as_str))?;
-            self.admin.delete_instances(ids, force).await
+            self.parts.admin.delete_instances(ids, force).await
         })
         .await
     }
@@ -129,7 +132,8 @@ impl ProviderAdmin for CosmosDBProvider {
         &self,
         filter: InstanceFilter,
     ) -> Result<DeleteInstanceResult, ProviderError> {
-        self.traced("delete_instance_bulk", async { self.admin.delete_bulk(filter).await }).await
+        self.traced("delete_instance_bulk", async { self.parts.admin.delete_bulk(filter).await })
+            .await
     }
 
     async fn prune_executions(
@@ -139,7 +143,7 @@ impl ProviderAdmin for CosmosDBProvider {
     ) -> Result<PruneResult, ProviderError> {
         self.traced("prune_executions", async {
             about_instance(instance_id);
-            self.admin.prune(instance_id, &options).await
+            self.parts.admin.prune(instance_id, &options).await
         })
         .await
     }
@@ -150,7 +154,7 @@ impl ProviderAdmin for CosmosDBProvider {
         options: PruneOptions,
     ) -> Result<PruneResult, ProviderError> {
         self.traced("prune_executions_bulk", async {
-            self.admin.prune_bulk(&filter, &options).await
+            self.parts.admin.prune_bulk(&filter, &options).await
         })
         .await
     }

@@ -33,7 +33,7 @@ impl Provider for CosmosDBProvider {
         filter: Option<&DispatcherCapabilityFilter>,
     ) -> Result<Option<(OrchestrationItem, String, u32)>, ProviderError> {
         self.traced("fetch_orchestration_item", async {
-            self.turns.fetch_turn(lock_timeout, poll_timeout, filter).await
+            self.parts.turns.fetch_turn(lock_timeout, poll_timeout, filter).await
         })
         .await
     }
@@ -59,7 +59,7 @@ impl Provider for CosmosDBProvider {
                 metadata,
                 cancelled: cancelled_activities,
             };
-            self.committer.ack_turn(lock_token, outcome).await
+            self.parts.committer.ack_turn(lock_token, outcome).await
         })
         .await
     }
@@ -71,7 +71,7 @@ impl Provider for CosmosDBProvider {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
         self.traced("abandon_orchestration_item", async {
-            self.locks.abandon_turn(lock_token, delay, ignore_attempt).await
+            self.parts.locks.abandon_turn(lock_token, delay, ignore_attempt).await
         })
         .await
     }
@@ -82,7 +82,7 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
         self.traced("renew_orchestration_item_lock", async {
-            self.locks.renew_turn(token, extend_for).await
+            self.parts.locks.renew_turn(token, extend_for).await
         })
         .await
     }
@@ -90,7 +90,7 @@ impl Provider for CosmosDBProvider {
     async fn read(&self, instance: &str) -> Result<Vec<Event>, ProviderError> {
         self.traced("read", async {
             about_instance(instance);
-            self.reader.read(instance).await
+            self.parts.reader.read(instance).await
         })
         .await
     }
@@ -102,7 +102,10 @@ impl Provider for CosmosDBProvider {
     ) -> Result<Vec<Event>, ProviderError> {
         self.traced("read_with_execution", async {
             about_instance(instance);
-            self.reader.read_execution("read_with_execution", instance, Some(execution_id)).await
+            self.parts
+                .reader
+                .read_execution("read_with_execution", instance, Some(execution_id))
+                .await
         })
         .await
     }
@@ -115,7 +118,7 @@ impl Provider for CosmosDBProvider {
     ) -> Result<(), ProviderError> {
         self.traced("append_with_execution", async {
             about_instance(instance);
-            self.reader.append(instance, execution_id, &new_events).await
+            self.parts.reader.append(instance, execution_id, &new_events).await
         })
         .await
     }
@@ -126,13 +129,14 @@ impl Provider for CosmosDBProvider {
         delay: Option<Duration>,
     ) -> Result<(), ProviderError> {
         self.traced("enqueue_for_orchestrator", async {
-            self.enqueuer.enqueue_message(&item, delay).await
+            self.parts.enqueuer.enqueue_message(&item, delay).await
         })
         .await
     }
 
     async fn enqueue_for_worker(&self, item: WorkItem) -> Result<(), ProviderError> {
-        self.traced("enqueue_for_worker", async { self.enqueuer.enqueue_item(&item).await }).await
+        self.traced("enqueue_for_worker", async { self.parts.enqueuer.enqueue_item(&item).await })
+            .await
     }
 
     async fn fetch_work_item(
@@ -143,7 +147,7 @@ impl Provider for CosmosDBProvider {
         tag_filter: &TagFilter,
     ) -> Result<Option<(WorkItem, String, u32)>, ProviderError> {
         self.traced("fetch_work_item", async {
-            self.activities.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
+            self.parts.activities.fetch_item(lock_timeout, poll_timeout, session, tag_filter).await
         })
         .await
     }
@@ -153,8 +157,10 @@ impl Provider for CosmosDBProvider {
         token: &str,
         completion: Option<WorkItem>,
     ) -> Result<(), ProviderError> {
-        self.traced("ack_work_item", async { self.activities.ack_item(token, completion).await })
-            .await
+        self.traced("ack_work_item", async {
+            self.parts.activities.ack_item(token, completion).await
+        })
+        .await
     }
 
     async fn renew_work_item_lock(
@@ -163,7 +169,7 @@ impl Provider for CosmosDBProvider {
         extend_for: Duration,
     ) -> Result<(), ProviderError> {
         self.traced("renew_work_item_lock", async {
-            self.activities.renew_item(token, extend_for).await
+            self.parts.activities.renew_item(token, extend_for).await
         })
         .await
     }
@@ -175,7 +181,7 @@ impl Provider for CosmosDBProvider {
         ignore_attempt: bool,
     ) -> Result<(), ProviderError> {
         self.traced("abandon_work_item", async {
-            self.activities.abandon_item(token, delay, ignore_attempt).await
+            self.parts.activities.abandon_item(token, delay, ignore_attempt).await
         })
         .await
     }
@@ -187,7 +193,7 @@ impl Provider for CosmosDBProvider {
         idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
         self.traced("renew_session_lock", async {
-            self.sessions.renew_sessions(owner_ids, extend_for, idle_timeout).await
+            self.parts.sessions.renew_sessions(owner_ids, extend_for, idle_timeout).await
         })
         .await
     }
@@ -196,8 +202,10 @@ impl Provider for CosmosDBProvider {
         &self,
         _idle_timeout: Duration,
     ) -> Result<usize, ProviderError> {
-        self.traced("cleanup_orphaned_sessions", async { self.sessions.clean_up_sessions().await })
-            .await
+        self.traced("cleanup_orphaned_sessions", async {
+            self.parts.sessions.clean_up_sessions().await
+        })
+        .await
     }
 
     fn as_management_capability(&self) -> Option<&dyn ProviderAdmin> {
@@ -211,7 +219,7 @@ impl Provider for CosmosDBProvider {
     ) -> Result<Option<(Option<String>, u64)>, ProviderError> {
         self.traced("get_custom_status", async {
             about_instance(instance);
-            self.reader.custom_status(instance, last_seen_version).await
+            self.parts.reader.custom_status(instance, last_seen_version).await
         })
         .await
     }
@@ -223,7 +231,7 @@ impl Provider for CosmosDBProvider {
     ) -> Result<Option<String>, ProviderError> {
         self.traced("get_kv_value", async {
             about_instance(instance);
-            self.reader.key_value(instance, key).await
+            self.parts.reader.key_value(instance, key).await
         })
         .await
     }
@@ -234,7 +242,7 @@ impl Provider for CosmosDBProvider {
     ) -> Result<HashMap<String, String>, ProviderError> {
         self.traced("get_kv_all_values", async {
             about_instance(instance);
-            self.reader.key_values("get_kv_all_values", instance).await
+            self.parts.reader.key_values("get_kv_all_values", instance).await
         })
         .await
     }
@@ -245,7 +253,7 @@ impl Provider for CosmosDBProvider {
     ) -> Result<Option<SystemStats>, ProviderError> {
         self.traced("get_instance_stats", async {
             about_instance(instance);
-            self.reader.stats(instance).await
+            self.parts.reader.stats(instance).await
         })
         .await
     }

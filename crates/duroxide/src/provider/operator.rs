@@ -12,7 +12,7 @@ impl CosmosDBProvider {
     ///
     /// The container cannot be read.
     pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
-        self.admin.outbox_metrics().await
+        self.parts.admin.outbox_metrics().await
     }
 
     /// Makes undeliverable messages pending again, so that they are delivered with the next pending ones.
@@ -24,7 +24,7 @@ impl CosmosDBProvider {
     ///
     /// The container cannot be read, or a message cannot be changed. Others may have been; the call can be repeated.
     pub async fn retry_undeliverable(&self) -> Result<RetriedMessages, ProviderError> {
-        self.traced("retry_undeliverable", self.admin.retry_undeliverable()).await
+        self.traced("retry_undeliverable", self.parts.admin.retry_undeliverable()).await
     }
 
     /// Finds instances by status, orchestration and id prefix, the youngest first, with one query.
@@ -36,7 +36,7 @@ impl CosmosDBProvider {
         &self,
         search: &InstanceSearch,
     ) -> Result<Vec<InstanceSummary>, ProviderError> {
-        self.traced("find_instances", self.admin.find_instances(search)).await
+        self.traced("find_instances", self.parts.admin.find_instances(search)).await
     }
 
     /// The slots, of 256, that this process holds; all of them before it has asked for work.

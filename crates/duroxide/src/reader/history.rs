@@ -116,7 +116,7 @@ impl Reader {
             there.revision += 1;
             match self.store.write(instance, &[Write::replace_instance(&there)], until).await {
                 Ok(_) => return Ok(()),
-                // Somebody changed it meanwhile.
+                // Another process changed it meanwhile.
                 Err(failure)
                     if failure.cause == Cause::PreconditionFailed && self.store.now() < until => {}
                 Err(failure) => return Err(failure),

@@ -1,8 +1,8 @@
-//! What each task has read last. A client that asks for the status of an orchestration reads its history and right after
+//! The last read of each task. A client that asks for the status of an orchestration reads its history and right after
 //! its custom status: both are in the instance that was read, so the second costs no request, and is of the same moment
 //! as the first.
 //!
-//! Correctness rests on none of it: a caller that is no task, or another one, is not found here.
+//! Best effort: keyed by tokio task id, so other callers miss.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 /// The most tasks that are remembered. Tasks that have ended are among them, so all are forgotten then.
 const MAX_TASKS: usize = 1_000;
 
-/// What is older is read again: the two calls were not of one question.
+/// The longest time between the two calls of one question.
 const LONGEST_AGO: Duration = Duration::from_millis(5);
 
 /// The custom status of an instance and its version; none if the instance is not there.
@@ -29,7 +29,7 @@ struct LastRead {
     written: u64,
 }
 
-/// What tasks of this process have read last.
+/// The last read of each task of this process.
 #[derive(Debug, Default)]
 pub(crate) struct LastReads(Mutex<HashMap<task::Id, LastRead>>);
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use duroxide::providers::ProviderError;
 
 use crate::cache::ReplayCache;
+use crate::context::Context;
 use crate::documents::{InstanceDocument, KeyValueDocument};
 use crate::failure::Failure;
 use crate::ids;
@@ -33,7 +34,8 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    pub(crate) fn new(store: Store, replays: Arc<ReplayCache>, fetches: Arc<LastFetches>) -> Self {
+    pub(crate) fn new(context: &Context, fetches: Arc<LastFetches>) -> Self {
+        let Context { store, replays, .. } = context.clone();
         Self { store, replays, fetches, last_reads: LastReads::default() }
     }
 

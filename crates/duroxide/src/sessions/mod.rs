@@ -12,6 +12,7 @@ use serde_json::json;
 use own::OwnSessions;
 
 use crate::clock::millis;
+use crate::context::Context;
 use crate::dispatch::Dispatch;
 use crate::documents::SessionDocument;
 use crate::failure::{Cause, Failure};
@@ -28,7 +29,7 @@ const CLEAN_UP: &str = "cleanup_orphaned_sessions";
 const OWNED: &str = "SELECT * FROM c WHERE c.type = 'session' AND ARRAY_CONTAINS(@owners, c.ownerId) \
      AND c.lockedUntil > @now AND c.lastActivity > @since";
 
-/// Sessions that nobody holds any more.
+/// Sessions whose locks have ended.
 const EXPIRED: &str = "SELECT * FROM c WHERE c.type = 'session' AND c.lockedUntil < @now";
 
 /// Activities of a session.
@@ -38,7 +39,7 @@ const WAITING: &str =
 /// How many sessions are seen to at once: one after the other, some hundred would take longer than their locks last.
 const AT_ONCE: usize = 32;
 
-/// What came of claiming a session.
+/// The result of claiming a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionClaim {
     /// The worker has it.
@@ -60,7 +61,8 @@ pub(crate) struct SessionTable {
 }
 
 impl SessionTable {
-    pub(crate) fn new(store: Store, dispatch: Arc<Dispatch>, processes: Arc<Processes>) -> Self {
+    pub(crate) fn new(context: &Context) -> Self {
+        let Context { store, dispatch, processes, .. } = context.clone();
         Self { store, dispatch, processes, own: OwnSessions::default() }
     }
 
@@ -297,7 +299,7 @@ impl SessionTable {
         Ok(owned)
     }
 
-    /// Removes sessions that nobody holds and nothing waits for.
+    /// Removes free sessions that no activity waits for.
     pub(crate) async fn clean_up_sessions(&self) -> Result<usize, ProviderError> {
         let tell = |failure: Failure| failure.tell(CLEAN_UP, "sessions");
         let parameters = [("@now", json!(self.store.now()))];
@@ -313,7 +315,7 @@ impl SessionTable {
         Ok(removed)
     }
 
-    /// Removes a session that nobody holds, if nothing waits for it. Says whether it was removed.
+    /// Removes a free session, if no activity waits for it. Returns whether it was removed.
     async fn remove_session(&self, session: &SessionDocument) -> Result<bool, Failure> {
         let parameters = [("@session", json!(session.session_id))];
         let waiting: Vec<u64> = self.store.values(Scope::Everything, WAITING, &parameters).await?;
@@ -334,12 +336,12 @@ impl SessionTable {
     }
 }
 
-/// What a renewal is about.
+/// The terms of a renewal.
 #[derive(Clone, Copy, Debug)]
 struct Renewal<'a> {
     owners: &'a [&'a str],
     extend_for: Duration,
-    /// What was not used since then is not extended.
+    /// Sessions that were not used since then are not extended.
     since: i64,
 }
 

@@ -37,7 +37,7 @@ impl OwnSessions {
         }
     }
 
-    /// A session as it can be changed without reading it, if nobody else has changed it.
+    /// A session as it was last seen, if it can be changed without reading it.
     pub(super) fn get(&self, session: &str) -> Option<SessionDocument> {
         self.owned().sessions.get(session).filter(|it| it.etag.is_some()).cloned()
     }
@@ -75,7 +75,7 @@ impl OwnSessions {
         }
     }
 
-    /// Forgets a session that another process has, or nobody.
+    /// Forgets a session that this process has lost.
     pub(super) fn lost(&self, session: &str) {
         self.owned().sessions.remove(session);
     }

@@ -1,4 +1,4 @@
-//! The container: reads, queries and batches, with the patience that the runtime does not have.
+//! The container: reads, queries and batches, retried for longer than the runtime would.
 //!
 //! The driver below retries, fails over and keeps the session. What is left is here: waiting on when its budgets
 //! are used up, and telling a commit that may have happened from one that did not.
@@ -47,11 +47,11 @@ pub(crate) struct Store {
     not_sent: Arc<Notify>,
     /// How many batches were written, or may have been.
     written: Arc<AtomicU64>,
-    /// What the application sees of the provider.
+    /// The instruments of the provider.
     pub(crate) telemetry: Telemetry,
 }
 
-/// What a query is about.
+/// The documents that a query covers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scope<'a> {
     /// The documents of one instance or session.
@@ -330,7 +330,8 @@ impl Store {
         self.execute(writes, batch, &terms).await
     }
 
-    /// The same, and reads a document of the partition, which must be there. It is none if it cannot be read.
+    /// Applies changes like [`write_once`](Self::write_once), and reads a document of the partition by the same batch. The document
+    /// must exist; it is `None` if it cannot be decoded.
     pub(crate) async fn write_and_read<T: DeserializeOwned>(
         &self,
         partition: &str,

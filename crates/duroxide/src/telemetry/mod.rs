@@ -13,14 +13,14 @@ use duroxide::providers::ProviderError;
 
 use crate::meter::Meter;
 
-/// What waits for a dispatcher or a worker.
+/// The queues of the provider.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Queue {
     Orchestrator,
     Worker,
 }
 
-/// What is done again.
+/// Kinds of retries.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Retried {
     /// A batch that did not happen.
@@ -61,7 +61,7 @@ pub(crate) struct Gauge {
     pub(crate) description: &'static str,
 }
 
-/// What a provider measures: nothing, unless the application has given a provider of meters.
+/// The instruments of a provider. They record nothing unless the application has given a meter provider.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Telemetry {
     #[cfg(feature = "otel")]

@@ -15,7 +15,7 @@ pub(crate) const MAX_MESSAGES: usize = 99;
 /// How long an instance is left alone that cannot be fetched for another reason than a lock.
 const LEFT_ALONE_MS: i64 = 5_000;
 
-/// What was read of an instance's partition.
+/// An instance and its messages, as they were read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct InstanceView {
     pub(crate) instance: Option<InstanceDocument>,
@@ -32,7 +32,7 @@ pub(crate) struct ReadMessage {
     pub(crate) item: WorkItem,
 }
 
-/// What a fetch brings with it.
+/// The terms of a fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FetchTerms<'a> {
     pub(crate) now: i64,
@@ -66,14 +66,14 @@ impl Blocked {
     }
 }
 
-/// What is to be done with an instance.
+/// The next step for an instance with messages.
 #[derive(Debug)]
 pub(crate) enum FetchPlan {
     /// Nothing now: it is blocked, or has no message that can be handled.
     Skip(Option<Blocked>),
-    /// What an earlier turn left has to be removed first; then it is looked at again.
+    /// Remove documents that an earlier turn left; then the instance is read again.
     CleanUp(Vec<Write>),
-    /// Messages that nobody will ever handle.
+    /// Remove messages that no turn will ever handle.
     Drop(Vec<Write>),
     /// The next turn.
     Lock(Box<LockPlan>),
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_sent_to_nobody_waits_unless_it_is_a_queue_s() {
+    fn a_message_without_a_start_waits_unless_it_is_a_queue_event() {
         let unstarted = planned(None, vec![raised("m", 1)], None);
         assert!(matches!(unstarted, FetchPlan::Skip(Some(Blocked::Unready))));
         let queued = WorkItem::QueueMessage {
@@ -360,13 +360,13 @@ mod tests {
             data: String::new(),
         };
         let FetchPlan::Drop(writes) = planned(None, vec![read("q", queued, 1)], None) else {
-            panic!("nobody will ever handle it");
+            panic!("no turn will ever handle it");
         };
         assert_eq!(writes.len(), 1);
     }
 
     #[test]
-    fn what_an_earlier_turn_left_is_removed_first_and_what_it_staged_does_not_count() {
+    fn leftovers_of_an_earlier_turn_are_removed_and_staged_ones_ignored() {
         let cleanup =
             vec![Cleanup::Delete { id: "d".to_owned() }, Cleanup::Bury { id: "b".to_owned() }];
         let left = InstanceDocument { cleanup, ..instance() };

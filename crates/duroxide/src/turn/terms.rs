@@ -1,14 +1,14 @@
-//! What a dispatcher asks for, and what it is given.
+//! The terms of a dispatcher, and the turn that it is given.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use duroxide::providers::{DispatcherCapabilityFilter, OrchestrationItem};
 
-/// What dispatchers can replay, shared by all that say the same.
+/// The versions that dispatchers can replay, shared by those that agree.
 pub(crate) type SharedFilter = Arc<Option<DispatcherCapabilityFilter>>;
 
-/// What a dispatcher asks for.
+/// The terms of one fetch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked<'a> {
     pub(crate) lock_timeout: Duration,
@@ -46,7 +46,7 @@ impl KeptAsked {
     }
 }
 
-/// What a dispatcher asks for each time.
+/// The terms of a dispatcher that polls, the same at each fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct TurnTerms {
     pub(crate) lock_timeout: Duration,

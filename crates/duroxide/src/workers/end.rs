@@ -31,29 +31,15 @@ impl ActivityQueue {
         self.check_item(ACK, token, &item, called)?;
         let instance = &item.instance_id;
         about_instance(instance);
-        let mut batch = vec![removed(&item)];
-        let (mut parts, mut message) = (Vec::new(), None);
-        if let Some(completion) = &completion {
-            let (document, its_parts) = self.completion(token, &item, completion)?;
-            batch.push(Write::create(&document.id, &document));
-            (message, parts) = (Some(document), its_parts);
-        }
+        let (completed, parts) = match &completion {
+            Some(completion) => self.completion(token, &item, completion)?,
+            None => (None, Vec::new()),
+        };
+        let mut message = completed;
         let tell = |failure: Failure| failure.tell(ACK, instance);
         // The etag fences what comes after the lock has ended.
         let until = self.store.now().saturating_add(PATIENCE_MS);
-        let consumed = 0..item.work_item.parts();
-        batch.extend(consumed.map(|number| Write::bury_part(instance, &item.id, number)));
-        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
-        let is_whole = write::fits(&[batch.as_slice(), parts.as_slice()].concat());
-        match is_whole {
-            true => batch.extend(parts),
-            // Nobody sees them without the completion.
-            false => {
-                for chunk in write::chunks(parts, 0) {
-                    self.store.write(instance, &chunk, until).await.map_err(tell)?;
-                }
-            }
-        }
+        let batch = self.end_batch(&item, message.as_ref(), &parts, until).await.map_err(tell)?;
         // Until the end is written.
         let ending = self.fetches.end(token);
         // If others wait for the worker, its time counts more than the turn's: it does not wait for a lock.
@@ -86,13 +72,39 @@ impl ActivityQueue {
         Ok(())
     }
 
+    /// The batch that ends an activity. Parts of the completion that do not fit into it are written before: without the
+    /// completion they are not seen.
+    async fn end_batch(
+        &self,
+        item: &WorkerDocument,
+        message: Option<&MessageDocument>,
+        parts: &[PartDocument],
+        until: i64,
+    ) -> Result<Vec<Write>, Failure> {
+        let instance = &item.instance_id;
+        let create = message.map(|message| Write::create(&message.id, message));
+        let consumed = 0..item.work_item.parts();
+        let consumed = consumed.map(|number| Write::bury_part(instance, &item.id, number));
+        let mut batch: Vec<Write> =
+            std::iter::once(removed(item)).chain(create).chain(consumed).collect();
+        let parts: Vec<Write> = parts.iter().map(|part| Write::upsert(&part.id, part)).collect();
+        if write::fits(&[batch.as_slice(), parts.as_slice()].concat()) {
+            batch.extend(parts);
+            return Ok(batch);
+        }
+        for chunk in write::chunks(parts, 0) {
+            self.store.write(instance, &chunk, until).await?;
+        }
+        Ok(batch)
+    }
+
     /// The completion of an activity, as a message to its instance.
     fn completion(
         &self,
         token: &str,
         item: &WorkerDocument,
         completion: &WorkItem,
-    ) -> Result<(MessageDocument, Vec<PartDocument>), ProviderError> {
+    ) -> Result<(Option<MessageDocument>, Vec<PartDocument>), ProviderError> {
         let is_completion = matches!(
             completion,
             WorkItem::ActivityCompleted { .. } | WorkItem::ActivityFailed { .. }
@@ -107,7 +119,8 @@ impl ActivityQueue {
         let now = self.store.now();
         let seq = self.store.clock().next_sequences(1);
         let enqueued = Enqueued { now, seq, visible_at: 0, is_fenced: true, is_start: false };
-        Ok(message(id, instance, encode(ACK, completion)?, enqueued))
+        let (message, parts) = message(id, instance, encode(ACK, completion)?, enqueued);
+        Ok((Some(message), parts))
     }
 
     /// After an answer that was lost: an activity that is still locked by the token was not ended, and is ended again.

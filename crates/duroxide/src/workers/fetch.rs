@@ -21,7 +21,7 @@ const FETCH: &str = "fetch_work_item";
 /// How many candidates are read at once.
 const CANDIDATE_PAGE: u32 = 50;
 
-/// What a worker is given: the activity, its token, how often it was tried.
+/// A fetched activity: the item, the lock token, the number of attempts.
 type FetchedItem = (WorkItem, String, u32);
 
 impl ActivityQueue {

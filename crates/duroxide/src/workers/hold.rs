@@ -1,4 +1,4 @@
-//! What a worker does with an activity that it has: keeps it, or gives it back.
+//! The lock of an activity: renewed, or given back.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,6 +10,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use crate::cache::ReplayCache;
+use crate::context::Context;
 use crate::dispatch::Dispatch;
 use crate::documents::{TombstoneDocument, WorkerDocument};
 use crate::fetch::TurnFetcher;
@@ -25,20 +26,46 @@ use crate::write::{Change, Write};
 /// Activities: fetched, finished, renewed and given back by workers.
 #[derive(Debug)]
 pub(crate) struct ActivityQueue {
-    pub(crate) store: Store,
-    pub(crate) dispatch: Arc<Dispatch>,
-    pub(crate) replays: Arc<ReplayCache>,
-    pub(crate) processes: Arc<Processes>,
-    pub(crate) leases: Arc<dyn LeaseProvider>,
-    pub(crate) turns: Arc<TurnFetcher>,
-    pub(crate) sessions: Arc<SessionTable>,
-    pub(crate) tasks: Tasks,
+    store: Store,
+    dispatch: Arc<Dispatch>,
+    replays: Arc<ReplayCache>,
+    processes: Arc<Processes>,
+    leases: Arc<dyn LeaseProvider>,
+    turns: Arc<TurnFetcher>,
+    sessions: Arc<SessionTable>,
+    tasks: Tasks,
     /// The activities that workers of this process have locked.
     pub(crate) items: HeldItems,
     /// The activities that workers of this process fetched last.
-    pub(crate) fetches: Arc<LastFetches>,
+    fetches: Arc<LastFetches>,
     /// A fetch looks once, whatever time it is given.
-    pub(crate) is_short_poll: bool,
+    is_short_poll: bool,
+}
+
+impl ActivityQueue {
+    pub(crate) fn new(
+        context: &Context,
+        leases: Arc<dyn LeaseProvider>,
+        turns: Arc<TurnFetcher>,
+        sessions: Arc<SessionTable>,
+        fetches: Arc<LastFetches>,
+        is_short_poll: bool,
+    ) -> Self {
+        let Context { store, dispatch, processes, replays, tasks } = context.clone();
+        Self {
+            store,
+            dispatch,
+            replays,
+            processes,
+            leases,
+            turns,
+            sessions,
+            tasks,
+            items: HeldItems::default(),
+            fetches,
+            is_short_poll,
+        }
+    }
 }
 
 /// The write of an activity's lock as the document says it is to be.

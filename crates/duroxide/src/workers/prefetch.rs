@@ -78,7 +78,7 @@ impl NextClaims {
     }
 }
 
-/// What the batch that ends an activity locks as well.
+/// Locks that the batch that ends an activity takes as well.
 #[derive(Default)]
 pub(super) struct Beside {
     /// The turn that its completion is for.
@@ -328,7 +328,7 @@ impl ActivityQueue {
         }
     }
 
-    /// What gives an activity back whose worker is gone.
+    /// A callback that gives an activity back whose worker is gone.
     pub(super) fn give_back_later(self: &Arc<Self>) -> impl FnOnce(Claimed) + Send + use<> {
         let activities = Arc::clone(self);
         move |claimed| activities.give_back(Box::new(claimed))

@@ -28,7 +28,7 @@ fn owner(name: &str) -> SessionFetchConfig {
     SessionFetchConfig { owner_id: name.to_owned(), lock_timeout: SESSION_LOCK }
 }
 
-/// What a worker without tags is given within a time: the instance, and the token.
+/// The activity that a worker without tags is given within a time, and its token.
 async fn fetched(
     provider: &CosmosDBProvider,
     session: Option<&SessionFetchConfig>,

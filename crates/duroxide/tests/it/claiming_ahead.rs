@@ -58,7 +58,7 @@ async fn the_activities_of_an_instance_take_a_claim_and_then_a_request_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_claimed_for_a_worker_that_ends_is_given_back_as_if_it_had_not_been_tried() {
+async fn an_activity_prefetched_for_an_ended_worker_counts_no_attempt() {
     for is_shut_down in [false, true] {
         let world = World::new();
         let provider = begun(&world).await;
@@ -78,7 +78,7 @@ async fn what_was_claimed_for_a_worker_that_ends_is_given_back_as_if_it_had_not_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_is_claimed_for_a_worker_goes_to_whoever_asks_on_the_same_terms() {
+async fn a_prefetched_activity_goes_to_the_next_worker_on_the_same_terms() {
     let world = World::new();
     let provider = begun(&world).await;
     assert_eq!(work(Arc::clone(&provider), 1).await, [(2, 1)]);
@@ -246,8 +246,8 @@ async fn work_together(takes: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn activities_that_are_claimed_for_several_workers_are_each_done_once_short_or_long() {
-    // The long ones outlast what is claimed ahead: it is given back, and claimed anew.
+async fn prefetched_activities_of_several_workers_are_each_done_once() {
+    // The long ones outlast what is claimed ahead: it is given back, and claimed again.
     for takes in [Duration::ZERO, Duration::from_millis(10), LOCK * 3 / 5] {
         work_together(takes).await;
     }

@@ -1,4 +1,4 @@
-//! What orchestrations cost, in requests and request units as the service counts them: targets, so that nothing creeps.
+//! The cost of orchestrations, in requests and request units as the service counts them: targets, so that nothing creeps.
 //! `cargo test -p sidereal-duroxide --test it costs -- --nocapture` prints the table.
 
 use std::fmt;
@@ -18,7 +18,7 @@ use crate::world::World;
 /// How many are averaged.
 const RUNS: u32 = 100;
 
-/// What was asked of the container.
+/// Requests to the container, and their charge.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cost {
     requests: f64,
@@ -60,7 +60,7 @@ async fn provider(world: &World, is_feeding: bool) -> Arc<CosmosDBProvider> {
     Arc::new(CosmosDBProvider::new(config).await.unwrap())
 }
 
-/// What the account has counted about items since the last time.
+/// The requests about items that the account has counted since the last time.
 fn counted(world: &World) -> Cost {
     let mut cost = Cost::default();
     for row in world.account.account().counters() {
@@ -95,7 +95,7 @@ async fn average(partitions: u32, activities: u64, has_child: bool) -> Cost {
 }
 
 #[tokio::test(start_paused = true)]
-async fn orchestrations_cost_no_more_than_they_should_at_one_partition_and_at_eight() {
+async fn orchestrations_stay_within_their_cost_at_one_and_eight_partitions() {
     for partitions in [1, 8] {
         let activity = average(partitions, 1, false).await;
         println!("{partitions} partition(s), start, one activity, done: {activity}");
@@ -136,7 +136,7 @@ async fn next_turn(events: u64) -> Cost {
 async fn the_next_turn_of_a_long_history_costs_what_that_of_a_short_one_does() {
     let (short, long) = (next_turn(10).await, next_turn(100).await);
     println!("next turn after 10 events: {short}; after 100: {long}");
-    assert!(long.requests <= 3.0 + 1.0, "{long}; the feeder's first look is among them");
+    assert!(long.requests <= 3.0 + 1.0, "{long}; the poller's first poll is among them");
     assert_eq!(short.requests, long.requests);
     assert!(long.charge < short.charge * 1.1, "{short}, {long}");
 }
@@ -158,7 +158,7 @@ async fn an_idle_minute_costs_next_to_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_from_another_process_is_found_within_the_feeder_s_interval() {
+async fn a_start_from_another_process_is_found_within_the_poll_interval() {
     for (partitions, idle, most) in [(1, 3_000, 1_500), (8, 9_000, 4_500)] {
         let world = world(partitions);
         let another = provider(&world, true).await;
@@ -166,7 +166,7 @@ async fn a_start_from_another_process_is_found_within_the_feeder_s_interval() {
         let mut loops = Loops::start(&working, 2);
         let mut waited: Vec<u128> = Vec::new();
         for run in 0..u64::from(RUNS) {
-            // At another phase of the feeder's interval each time, when it is idle.
+            // At another phase of the poll interval each time, when it is idle.
             tokio::time::sleep(Duration::from_millis(idle + 37 * run)).await;
             let began = tokio::time::Instant::now();
             let instance = format!("i-{run}");
@@ -184,7 +184,7 @@ async fn a_start_from_another_process_is_found_within_the_feeder_s_interval() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_whose_runtime_has_ended_asks_for_nothing_until_another_begins() {
+async fn a_process_whose_runtime_has_ended_does_not_poll_until_another_begins() {
     let world = world(1);
     let provider = provider(&world, true).await;
     let loops = Loops::start(&provider, 2);

@@ -22,7 +22,7 @@ fn far_away(world: &World) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_messages_of_a_turn_are_delivered_some_at_a_time_however_many_there_are() {
+async fn the_messages_of_a_turn_are_delivered_32_at_a_time() {
     const CHILDREN: usize = 640;
     let world = World::new();
     let provider = world.settled().await;

@@ -104,7 +104,7 @@ async fn take_turn(
         .await;
 }
 
-/// What a turn decides.
+/// The decisions of a turn.
 struct Turn {
     instance: String,
     known: Vec<Event>,

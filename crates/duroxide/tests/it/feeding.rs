@@ -1,4 +1,4 @@
-//! What the container is asked for, and what that must not depend on: work that nobody can handle costs next to nothing, a
+//! Polling, and what it must not depend on: work that no process can handle costs next to nothing, a
 //! backlog of one instance hides no other, and a question that takes long delays no timer.
 
 use std::sync::Arc;

@@ -26,7 +26,7 @@ async fn wait_for_turn(provider: &CosmosDBProvider) -> Option<Turn> {
     provider.fetch_orchestration_item(LOCK, POLL, None).await.unwrap()
 }
 
-/// What a turn does: it notes its start, or an event for each other message, with what it says.
+/// A turn that notes its start, or an event for each other message, with what it says.
 fn handled(turn: &OrchestrationItem) -> Done {
     let (instance, mut done) = (turn.instance.as_str(), Done::default());
     let mut id = turn.history.len() as u64;
@@ -194,8 +194,7 @@ async fn the_turn_of_another_instance_is_locked_while_one_is_committed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_was_locked_for_a_dispatcher_that_does_not_ask_is_given_back_as_if_it_had_not_been_tried()
- {
+async fn an_unclaimed_prefetched_turn_is_released_without_counting_an_attempt() {
     // Locked by the commit, or beside it; and given back after a while, or at a shutdown.
     for (instance, is_shut_down) in [("i", false), ("i", true), ("j", false), ("j", true)] {
         let world = World::new();
@@ -281,7 +280,7 @@ async fn a_turn_whose_lock_took_half_of_its_time_is_given_back() {
     enqueue(&provider, start("i")).await;
     drop(network);
     assert_eq!(waiting.await.unwrap(), Some(vec![start("i")]));
-    // It is locked anew, by a request that does not take so long: the first lock began when it was enqueued.
+    // It is locked again, by a request that does not take so long: the first lock began when it was enqueued.
     let container = world.container();
     let query = container
         .query("SELECT VALUE c.lockedUntil - c.enqueuedAt FROM c WHERE c.type = 'orch_queue'");
@@ -315,7 +314,7 @@ async fn run_interrupted(
     requests
 }
 
-/// What the events of a history say.
+/// The texts of the events of a history.
 fn said(history: &[Event]) -> Vec<String> {
     let data = |event: &Event| match &event.kind {
         EventKind::ExternalEvent { data, .. } => Some(data.clone()),
@@ -345,7 +344,7 @@ async fn interrupted(interruption: Interruption, at: usize) -> usize {
                 {
                     sent.lock().unwrap().entry(instance).or_default().push(text);
                 }
-                // A commit that fails is tried by whoever is given the turn next.
+                // A commit that fails is tried by the next dispatcher of the turn.
                 let _ = ack(&provider, &token, handled(&turn)).await;
             }
         }
@@ -402,7 +401,7 @@ async fn interrupted_activities(interruption: Interruption, at: usize) -> usize 
         for _ in 0..6 {
             let fetched = dispatcher.fetch_orchestration_item(LOCK, POLL, None).await;
             let Ok(Some((turn, token, _))) = fetched else { continue };
-            // A commit that fails is tried by whoever is given the turn next.
+            // A commit that fails is tried by the next dispatcher of the turn.
             let _ = ack(&dispatcher, &token, done(&turn)).await;
         }
     });
@@ -458,7 +457,7 @@ async fn an_interruption_at_every_request_loses_no_activity_and_ends_none_twice(
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_interruption_at_every_request_loses_no_message_and_handles_none_twice() {
+async fn an_interruption_at_any_request_loses_and_repeats_no_message() {
     let requests = interrupted(Interruption::StopBefore, usize::MAX).await;
     assert!(requests > 10, "{requests}");
     for interruption in INTERRUPTIONS {

@@ -99,7 +99,7 @@ async fn dispatch(provider: Arc<CosmosDBProvider>, completed: UnboundedSender<St
             .await;
         // An error means that the lock is gone: the turn runs again.
         if is_last && committed.is_ok() {
-            // Whoever asked has ended.
+            // The caller has ended.
             let _ = completed.send(instance);
         }
     }
@@ -125,7 +125,7 @@ async fn work(provider: Arc<CosmosDBProvider>, owner: String) {
     }
 }
 
-/// What a turn decides.
+/// The decisions of a turn.
 struct Turn {
     item: OrchestrationItem,
     known: Vec<Event>,

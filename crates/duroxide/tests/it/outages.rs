@@ -16,7 +16,7 @@ use sidereal_emulator::{FaultCondition, FaultEffect, FaultRule, Operation, Times
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::turns::{activity, anew, enqueue, start};
+use crate::turns::{activity, continue_as_new, enqueue, start};
 use crate::world::World;
 
 const TURN_LOCK: Duration = Duration::from_secs(5);
@@ -226,7 +226,7 @@ impl Turn {
             let kind = EventKind::OrchestrationContinuedAsNew { input: String::new() };
             turn.push(item, &mut known, None, kind);
             turn.metadata.status = Some("ContinuedAsNew".to_owned());
-            turn.messages.push(anew(&item.instance));
+            turn.messages.push(continue_as_new(&item.instance));
         }
         turn
     }

@@ -44,7 +44,7 @@ pub(crate) async fn with_account(test: impl AsyncFnOnce(&Account)) {
 }
 
 impl Account {
-    /// What a provider of the test is made with.
+    /// The configuration of a provider of the test.
     pub(crate) fn config(&self) -> CosmosDBProviderConfig {
         let mut config = CosmosDBProviderConfig::with_client(self.client.clone());
         config.database.clone_from(&self.database);
@@ -65,7 +65,7 @@ pub(crate) async fn with_process(
     with_process_like(quick(), activities, orchestrations, test).await;
 }
 
-/// The same with options of the caller's.
+/// Starts a process with options of the caller.
 pub(crate) async fn with_process_like(
     options: RuntimeOptions,
     activities: ActivityRegistry,

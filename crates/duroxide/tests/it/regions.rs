@@ -171,7 +171,7 @@ fn single_write() -> AccountOptions {
 
 /// Each region granted the same locks: orchestrations were stuck, and activities ran twice.
 #[tokio::test(start_paused = true)]
-async fn enabling_multiple_write_regions_while_orchestrations_run_pins_them_to_one() {
+async fn enabling_multiple_write_regions_pins_running_orchestrations_to_one() {
     const INSTANCES: usize = 30;
     let world = world(single_write());
     let near = ["West US", "East US"];

@@ -49,7 +49,7 @@ async fn a_process_that_has_not_seen_a_history_reads_it_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_instance_without_a_history_is_fetched_and_given_back_without_reading_one() {
+async fn an_instance_without_a_history_is_fetched_without_reading_one() {
     let world = World::new();
     let provider = world.settled().await;
     enqueue(&provider, start("i")).await;

@@ -117,7 +117,7 @@ fn assert_balanced(shares: &[Vec<u8>]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn slots_are_balanced_as_processes_come_and_go_and_are_taken_over_within_the_lease() {
+async fn slots_are_balanced_and_taken_over_within_the_lease() {
     let world = world();
     let mut processes = vec![Process::start(&world).await];
     assert_balanced(&shares(&processes).await);
@@ -157,7 +157,7 @@ async fn what_a_process_left_undelivered_is_delivered_by_the_next() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_with_a_tag_is_found_by_the_process_that_takes_it_whatever_its_slot() {
+async fn a_tagged_activity_is_found_by_the_process_that_takes_it_in_any_slot() {
     let world = world();
     let (one, other) = (Process::start(&world).await, world.provider().await);
     let gpu = TagFilter::tags(["gpu"]);
@@ -176,8 +176,7 @@ async fn an_activity_with_a_tag_is_found_by_the_process_that_takes_it_whatever_i
 
 /// Another process does not tell when its turn ends.
 #[tokio::test(start_paused = true)]
-async fn a_message_that_comes_during_a_turn_of_another_process_waits_for_the_turn_not_for_its_lock()
-{
+async fn a_message_waits_for_the_end_of_another_process_s_turn_not_of_its_lock() {
     const LOCK: Duration = Duration::from_secs(60);
     const LONGEST_FEED_INTERVAL: Duration = Duration::from_millis(1_250);
     for turn_ms in [5, 200, 2_000, 20_000] {

@@ -62,7 +62,7 @@ async fn a_thousand_locked_instances_do_not_hide_the_one_that_is_ready() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_instances_of_another_version_do_not_hide_the_one_that_is_ready() {
+async fn a_thousand_instances_of_another_version_do_not_hide_a_ready_one() {
     let world = World::new();
     let provider = world.settled().await;
     let mut done = Done::first("crowd");
@@ -78,7 +78,7 @@ async fn a_thousand_instances_of_another_version_do_not_hide_the_one_that_is_rea
     let (fetched, requests) = world.requests(fetching).await;
     assert_eq!(fetched.unwrap().unwrap().0.instance, "ready");
     assert!(requests <= BEHIND_A_CROWD, "{requests}");
-    // Whoever can replay them finds them.
+    // A dispatcher that can replay them finds them.
     assert!(fetch(&provider).await.is_some());
 }
 
@@ -176,7 +176,7 @@ fn fan_out(activities: u64) -> Done {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_schedules_more_activities_than_batches_hold_and_another_cancels_them() {
+async fn a_turn_cancels_more_activities_than_a_batch_holds() {
     const ACTIVITIES: u64 = 1_500;
     let world = World::new();
     let provider = world.settled().await;
@@ -253,10 +253,10 @@ async fn the_sweep_of_an_interrupted_turn_keeps_its_lock() {
     assert_eq!(other.read("i").await.unwrap().len() as u64, 1 + ACTIVITIES);
 }
 
-/// What a commit had no room to remove was left to the next turn. An orchestration that has ended has none: activities that
+/// Removals that a commit had no room for were left to the next turn. An orchestration that has ended has none: activities that
 /// it had cancelled were run, and a worker that had one was not told.
 #[tokio::test(start_paused = true)]
-async fn an_orchestration_that_ends_leaves_none_of_its_many_activities_to_be_run() {
+async fn an_ended_orchestration_leaves_no_activities_to_be_run() {
     const ACTIVITIES: u64 = 500;
     let world = World::new();
     let provider = world.settled().await;
@@ -325,7 +325,7 @@ async fn a_fan_out_of_many_activities_in_one_turn_comes_together() {
     }
 }
 
-/// The same by duroxide's runtime.
+/// Large texts through duroxide's runtime.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_runtime_joins_more_activities_than_a_batch_holds() {
     let count = gathered();

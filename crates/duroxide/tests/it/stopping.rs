@@ -48,7 +48,7 @@ async fn members(world: &World) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_turn_that_a_dropped_fetch_was_about_to_lock_is_another_process_s_at_once() {
+async fn a_turn_locked_by_a_dropped_fetch_is_free_for_another_process() {
     let mut stopped = 0;
     for (poll, after) in polls() {
         let world = World::new();
@@ -72,7 +72,7 @@ async fn a_turn_that_a_dropped_fetch_was_about_to_lock_is_another_process_s_at_o
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_activity_that_a_dropped_fetch_was_about_to_lock_is_another_process_s_at_once() {
+async fn an_activity_locked_by_a_dropped_fetch_is_free_for_another_process() {
     let (mut stopped, tags) = (0, TagFilter::DefaultOnly);
     for (poll, after) in polls() {
         let world = World::new();

@@ -32,7 +32,7 @@ async fn measured(world: &World, exported: &Exported) -> (Arc<CosmosDBProvider>,
 }
 
 #[tokio::test(start_paused = true)]
-async fn requests_and_charges_by_operation_add_up_to_what_the_account_has_counted() {
+async fn requests_and_charges_by_operation_add_up_to_those_of_the_account() {
     let (world, exported) = (World::new(), Exported::default());
     let (provider, meters) = measured(&world, &exported).await;
     tokio::time::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! What removed documents leave behind, and for how long.
+//! The tombstones of removed documents, and how long they live.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What a transaction of a relational database does and this service does not, row by row: what the provider does about
+//! Guarantees of a relational transaction that this service does not give, row by row: what the provider does about
 //! it.
 
 use std::time::Duration;
@@ -68,7 +68,7 @@ async fn a_message_that_is_delivered_twice_is_there_once() {
     assert_eq!(world.count("outbox_intent").await, 0);
 }
 
-/// Updating what does not match: whoever loses the race is given something else, or nothing.
+/// Updating what does not match: the loser of the race is given something else, or nothing.
 #[tokio::test(start_paused = true)]
 async fn of_two_dispatchers_one_is_given_the_instance() {
     let world = World::new();

@@ -11,7 +11,7 @@ use sidereal_duroxide::CosmosDBProvider;
 
 pub(crate) const LOCK: Duration = Duration::from_secs(5);
 
-/// What a turn did; nothing, if nothing is said.
+/// The outcome of a turn; empty by default.
 #[derive(Default)]
 pub(crate) struct Done {
     pub(crate) events: Vec<Event>,
@@ -70,8 +70,8 @@ pub(crate) fn start(instance: &str) -> WorkItem {
     }
 }
 
-/// The message that an execution begins anew with.
-pub(crate) fn anew(instance: &str) -> WorkItem {
+/// The message that the next execution begins with.
+pub(crate) fn continue_as_new(instance: &str) -> WorkItem {
     WorkItem::ContinueAsNew {
         instance: instance.to_owned(),
         orchestration: "Test".to_owned(),

@@ -139,7 +139,7 @@ async fn what_was_committed_is_read_in_a_region_that_lags() {
 
 // 6
 #[tokio::test(start_paused = true)]
-async fn an_undelivered_message_does_not_stop_the_next_turn_and_both_arrive_once() {
+async fn an_undelivered_message_does_not_stop_the_next_turn() {
     let world = World::new();
     let provider = world.settled().await;
     enqueue(&provider, start("i")).await;
@@ -387,7 +387,7 @@ async fn what_is_enqueued_in_one_millisecond_keeps_its_order() {
 
 // 19
 #[tokio::test(start_paused = true)]
-async fn a_clock_that_is_ahead_takes_a_lock_early_and_still_nothing_happens_twice() {
+async fn a_clock_that_is_ahead_takes_a_lock_early_and_repeats_nothing() {
     let world = World::new();
     let provider = world.settled().await;
     let ahead = world.account.driver_clock().wall() + Duration::from_secs(60);

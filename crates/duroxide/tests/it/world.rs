@@ -85,7 +85,7 @@ impl World {
         CosmosDBProvider::new(self.config_in(region)).await.unwrap()
     }
 
-    /// What such a process is made with.
+    /// The configuration of such a process.
     pub(crate) fn config_in(&self, region: &str) -> CosmosDBProviderConfig {
         let regions = RegionOptions {
             preferred_regions: Some(vec![region.to_owned().into()]),

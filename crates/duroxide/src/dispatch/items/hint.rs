@@ -9,7 +9,7 @@ use crate::documents::WorkerDocument;
 /// A payload that is larger is read when the activity is claimed.
 const MAX_KEPT_PAYLOAD: usize = 64 << 10;
 
-/// What waits longest comes first.
+/// The order of activities: the longest waiting first.
 pub(super) type Order = (i64, u64, Arc<str>);
 
 /// An activity that waits.
@@ -48,7 +48,7 @@ impl ItemHint {
         }
     }
 
-    /// The same without what is known of it, to be read again.
+    /// The address of the activity, without its document: to be read again.
     pub(crate) fn address(&self) -> Self {
         Self {
             instance: self.instance.clone(),
@@ -71,7 +71,7 @@ impl ItemHint {
         (self.enqueued_at, self.seq, Arc::from(self.id.as_str()))
     }
 
-    /// The same order, to compare without an allocation.
+    /// The order, to compare without an allocation.
     pub(super) fn age(&self) -> (i64, u64, &str) {
         (self.enqueued_at, self.seq, &self.id)
     }

@@ -24,9 +24,9 @@ const MAX_KEPT_BYTES: usize = 16 << 20;
 pub(crate) struct ItemHints {
     /// Without a session.
     plain: Lanes,
-    /// Of sessions that nobody is known to have.
+    /// Of sessions that no worker is known to have.
     free: Lanes,
-    /// Of sessions that somebody has.
+    /// Of sessions that a worker has.
     held: HeldSessions,
     places: HashMap<Arc<str>, Place>,
     later: BTreeSet<(i64, LaterItem)>,
@@ -118,7 +118,7 @@ impl ItemHints {
         }
     }
 
-    /// When the next activity becomes visible, or may be of a session that nobody has any more.
+    /// When the next activity becomes visible, or the lock of a session ends.
     pub(crate) fn next_later(&self) -> Option<i64> {
         let visible = self.later.first().map(|(at, _)| *at);
         visible.into_iter().chain(self.held.next_end()).min()
@@ -189,7 +189,7 @@ impl ItemHints {
 
     fn first(&mut self, wanted: ActivityDemand<'_>) -> Option<&ItemHint> {
         let Some(owner) = wanted.owner else { return self.plain.first(wanted.tags) };
-        // Those of a session that somebody has had since they came are moved when they are come upon.
+        // Activities of a session that a worker has claimed since they came are moved lazily.
         while let Some(hint) = self.free.first(wanted.tags)
             && self.held.owner(hint.session.as_deref().unwrap_or_default()).is_some()
         {
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn an_activity_that_a_worker_has_is_no_hint_until_it_is_given_back_or_expires() {
+    fn a_locked_activity_is_not_a_hint_until_it_is_released_or_expires() {
         let mut hints = ItemHints::default();
         hints.push(hint("a", 1), 1);
         hints.took("a", 1_000, 1);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn activities_that_nobody_takes_do_not_keep_others_from_being_known() {
+    fn activities_that_no_worker_takes_do_not_crowd_out_others() {
         let mut hints = ItemHints::default();
         hints.session_held(&held("s", "elsewhere", 1_000));
         for number in 0..MAX_HINTS {

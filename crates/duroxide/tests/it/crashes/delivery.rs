@@ -1,5 +1,5 @@
 //! Messages to other instances, interrupted between the commit that remembers them and the end of their delivery: each
-//! arrives once, whoever delivers it, and whether or not it was handled meanwhile.
+//! arrives once, whichever process delivers it, and whether or not it was handled meanwhile.
 
 use std::time::Duration;
 
@@ -69,7 +69,7 @@ async fn interrupt_each(targets: &[&str], points: Points) -> usize {
         world.interrupt(at, interruption, send).await;
         let (provider, mut received) = (world.provider().await, Vec::new());
         take_all(&provider, targets, &mut received).await;
-        // Whoever looks for what others left delivers what is left, and nothing that was handled.
+        // A process that looks for what others left delivers the rest, and nothing that was handled.
         tokio::time::sleep(Duration::from_secs(35)).await;
         take_all(&provider, targets, &mut received).await;
         received.sort();

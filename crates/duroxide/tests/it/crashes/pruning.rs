@@ -8,7 +8,7 @@ use sidereal_emulator::{FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_testing::in_process::Interruption;
 
 use super::{IN_PARTS, Points, every_point, points};
-use crate::turns::{Done, anew, enqueue, fetch, raised, start};
+use crate::turns::{Done, continue_as_new, enqueue, fetch, raised, start};
 use crate::world::World;
 
 const EXECUTIONS: u64 = 3;
@@ -34,7 +34,7 @@ async fn prepare(world: &World, bytes: usize) {
             status: (!is_last).then(|| "ContinuedAsNew".to_owned()),
             ..Done::first("i").metadata
         };
-        let next = if is_last { vec![] } else { vec![anew("i")] };
+        let next = if is_last { vec![] } else { vec![continue_as_new("i")] };
         let events = events(execution, if execution == 1 { bytes } else { 1 });
         provider
             .ack_orchestration_item(&token, execution, events, vec![], next, metadata, vec![])

@@ -1,4 +1,4 @@
-//! Orchestrations that begin anew.
+//! Orchestrations that continue as new.
 
 use duroxide::providers::{ProviderAdmin, PruneOptions};
 use duroxide::runtime::registry::ActivityRegistry;

@@ -28,7 +28,7 @@ async fn config_hot_reload_persistent_events() {
         let mut log = Vec::new();
         drain(&ctx, &mut log).await?;
         log.push(ctx.schedule_activity("Apply", "cycle").await?);
-        // Whoever sends updates waits for this one before the next update.
+        // The sender of updates waits for this one before the next update.
         ctx.schedule_wait("Sent").await;
         drain(&ctx, &mut log).await?;
         Ok(log.join(" "))

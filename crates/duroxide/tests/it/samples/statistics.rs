@@ -1,4 +1,4 @@
-//! What an instance takes up.
+//! The size of an instance.
 
 use duroxide::runtime::registry::ActivityRegistry;
 use duroxide::{ActivityContext, OrchestrationContext, OrchestrationRegistry};

@@ -1,4 +1,4 @@
-//! Executions that begin anew, quickly and while events come.
+//! Executions that continue as new, quickly and while events come.
 
 use duroxide::providers::ProviderAdmin;
 use duroxide::runtime::registry::ActivityRegistry;
@@ -37,7 +37,7 @@ async fn many_executions_follow_each_other_quickly() {
     .await;
 }
 
-/// Each execution takes one event and begins anew; those that came meanwhile are carried over, in order.
+/// Each execution takes one event and continues as new; those that came meanwhile are carried over, in order.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_are_carried_over_from_one_execution_to_the_next() {
     const EVENTS: usize = 20;

@@ -1,5 +1,5 @@
 //! Longer stories, with duroxide's runtime on real time: sessions of one process and of several, executions that begin
-//! anew, messages whose delivery fails at first.
+//! again, messages whose delivery fails at first.
 
 mod continue_as_new;
 mod outbox;

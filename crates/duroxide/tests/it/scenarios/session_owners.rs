@@ -31,7 +31,7 @@ async fn start(
     Process::start(account.config(), options, activities, orchestrations()).await
 }
 
-/// Whoever has the first activity of a session has the others, in this execution and the next ones.
+/// The process with the first activity of a session has the others, in this execution and the next ones.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_activity_of_a_session_goes_to_one_process() {
     let shared = Shared::new();
@@ -40,8 +40,8 @@ async fn every_activity_of_a_session_goes_to_one_process() {
         let other = start(account, &shared, "other", node(Some("other"), 2)).await;
         let plan = "Work a s, Work b t, Work c s, Work d t, Work e s, Work f t";
         assert_eq!(one.run("together", "Together", plan).await, ok("ABCDEF"));
-        let anew = format!(": {plan}");
-        assert_eq!(other.run("anew", "Anew", &anew).await, ok("ABCDEF"));
+        let next = format!(": {plan}");
+        assert_eq!(other.run("next", "ContinueAsNew", &next).await, ok("ABCDEF"));
         one.stop().await;
         other.stop().await;
     })

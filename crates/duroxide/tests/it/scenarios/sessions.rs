@@ -140,7 +140,8 @@ async fn sessions_and_plain_activities_fan_out_and_come_together() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_goes_on_when_its_orchestration_begins_anew() {
-    let (output, shared) = run(node(None, 2), "Anew", ": Work a s, Work b s, Work c s").await;
+    let (output, shared) =
+        run(node(None, 2), "ContinueAsNew", ": Work a s, Work b s, Work c s").await;
     assert_eq!(output, "ABC");
     assert_eq!(sessions(&shared), named(&["s", "s", "s"]));
 }

@@ -18,7 +18,7 @@ pub(super) struct Ran {
     pub(super) input: String,
 }
 
-/// What the activities of all processes of a test share.
+/// The state that the activities of all processes of a test share.
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     ran: Arc<Mutex<Vec<Ran>>>,
@@ -119,7 +119,7 @@ impl Shared {
 
 /// Orchestrations whose input says what to do: words of `activity input session`, the session `-` for none.
 ///
-/// `Together` does all at once, `InTurn` one after the other, `Anew` one in each of its executions.
+/// `Together` does all at once, `InTurn` one after the other, `ContinueAsNew` one in each of its executions.
 pub(super) fn orchestrations() -> OrchestrationRegistry {
     OrchestrationRegistry::builder()
         .register("Together", async |ctx: OrchestrationContext, plan: String| {
@@ -134,7 +134,7 @@ pub(super) fn orchestrations() -> OrchestrationRegistry {
             }
             Ok(done)
         })
-        .register("Anew", async |ctx: OrchestrationContext, plan: String| {
+        .register("ContinueAsNew", async |ctx: OrchestrationContext, plan: String| {
             let (done, plan) = plan.split_once(": ").unwrap();
             let (words, rest) =
                 plan.split_once(", ").map_or((plan, None), |(it, rest)| (it, Some(rest)));

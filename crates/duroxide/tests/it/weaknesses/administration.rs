@@ -13,7 +13,7 @@ use sidereal_testing::in_process::Interruption;
 use sidereal_testing::in_process::scripting::{header, refusal};
 
 use crate::turns::{
-    Done, ack, activity, anew, begin, enqueue, fetch, fetch_activity, raised, start,
+    Done, ack, activity, begin, continue_as_new, enqueue, fetch, fetch_activity, raised, start,
 };
 use crate::world::World;
 
@@ -33,7 +33,7 @@ async fn with_executions(provider: &CosmosDBProvider, instance: &str, ended: u64
         let events: Vec<Event> = (1..=execution)
             .map(|id| Event::with_event_id(id, instance, execution, None, kind.clone()))
             .collect();
-        let next = if is_last { vec![] } else { vec![anew(instance)] };
+        let next = if is_last { vec![] } else { vec![continue_as_new(instance)] };
         provider
             .ack_orchestration_item(&token, execution, events, vec![], next, metadata, vec![])
             .await
@@ -187,7 +187,7 @@ async fn an_account_whose_certificate_nobody_vouches_for_is_not_talked_to() {
     assert!(account.is_empty(), "nothing was asked of it: {refused}");
 }
 
-/// Refused for good by the service: what the message is, and why, can be read by whoever administers the container.
+/// Refused for good by the service: what the message is, and why, can be read by the operator of the container.
 #[tokio::test(start_paused = true)]
 async fn a_message_that_can_never_be_delivered_is_told_and_stays() {
     let world = World::scripted(|request| {

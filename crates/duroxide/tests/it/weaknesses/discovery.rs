@@ -93,7 +93,7 @@ async fn what_a_dispatcher_cannot_replay_is_not_touched_by_it() {
     assert_eq!(fetch(&provider).await.unwrap().2, 1, "the first attempt");
 }
 
-/// What overtakes the start of its instance waits for it, and comes with it.
+/// A message that overtakes the start of its instance waits for it, and comes with it.
 // 12
 #[tokio::test(start_paused = true)]
 async fn messages_that_came_before_their_start_come_with_it() {

@@ -164,7 +164,7 @@ fn without_histories() -> (World, Arc<AtomicBool>) {
 /// The turn stayed locked for nobody, and each time an attempt was counted: ten such fetches, and the runtime takes the
 /// orchestration for one that cannot be run.
 #[tokio::test(start_paused = true)]
-async fn a_turn_whose_history_cannot_be_read_is_given_back_as_if_it_had_not_been_tried() {
+async fn a_turn_whose_history_cannot_be_read_counts_no_attempt() {
     const LONG_LOCK: Duration = Duration::from_secs(600);
     let (world, is_refused) = without_histories();
     let client = world.settled().await;
