@@ -30,16 +30,22 @@
 // The derive names this crate by its path, also from within.
 extern crate self as sidereal_driver;
 
+mod brief_duration;
 mod cosmos_driver;
 pub mod diagnostics;
 mod driver_core;
 mod error;
+mod error_kind;
+mod exchange;
 #[cfg(feature = "fault_injection")]
 pub mod fault_injection;
 mod hedging;
 mod operation;
+mod operation_executor;
+mod operation_options;
 pub mod options;
 mod pipeline;
+mod planes;
 mod response;
 #[cfg_attr(
     not(feature = "internals"),
@@ -49,6 +55,7 @@ mod retry;
 mod routing;
 mod runtime;
 mod session;
+mod slow_operations;
 #[cfg_attr(
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")
@@ -62,9 +69,11 @@ mod telemetry;
 )]
 pub mod transport;
 
-pub use cosmos_driver::{CosmosDriver, OperationOptions};
-pub use error::{Error, ErrorKind};
+pub use cosmos_driver::CosmosDriver;
+pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use operation::{CosmosOperation, OperationTarget, Precondition};
+pub use operation_options::OperationOptions;
 pub use response::CosmosResponse;
 pub use routing::ContainerMetadata;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, DriverError, RuntimeError};

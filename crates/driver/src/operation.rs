@@ -2,6 +2,7 @@
 
 mod encoded;
 mod target;
+mod text_buffer;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -318,6 +319,28 @@ impl CosmosOperation {
             Some(OperationTarget::PartitionKey(key)) => Some(key),
             _ => None,
         }
+    }
+
+    /// Whether it is about one partition, so that it can be routed around it: items, and procedures when they
+    /// are executed.
+    pub(crate) fn is_in_partition(&self) -> bool {
+        match self.path().kind() {
+            ResourceType::Document => true,
+            ResourceType::StoredProcedure => self.operation_type() == OperationType::Execute,
+            _ => false,
+        }
+    }
+
+    /// Whether it is about one item.
+    pub(crate) fn is_about_one_item(&self) -> bool {
+        self.path().kind() == ResourceType::Document
+            && !matches!(
+                self.operation_type(),
+                OperationType::Query
+                    | OperationType::QueryPlan
+                    | OperationType::ReadFeed
+                    | OperationType::Batch
+            )
     }
 
     /// Its parts as they are sent.

@@ -8,9 +8,9 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::{Decision, RequestDiagnostics};
+use crate::exchange::Endpoint;
 use crate::retry::row_of_write;
 use crate::system::MachineHistory;
-use crate::transport::Endpoint;
 
 /// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
 /// then the first ones and the last one stay.

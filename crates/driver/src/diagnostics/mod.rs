@@ -13,7 +13,6 @@ mod request;
 pub use crate::retry::{Decision, Manner, RetryTarget};
 pub use crate::session::{LogSequenceNumber, SessionState};
 pub use context::{DiagnosticsContext, DiagnosticsContextBuilder};
-pub(crate) use display::Brief;
 pub use request::{ExecutionContext, Phase, RequestDiagnostics, RequestEvent, RequestEventKind};
 
 #[cfg(test)]

@@ -9,10 +9,10 @@ use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 use smallvec::SmallVec;
 
 use super::failure::failure_text;
+use crate::exchange::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 use crate::retry::Decision;
 use crate::session::SessionState;
 use crate::system::Clock;
-use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
 /// One attempt: where it went, what it met, when, and what was decided then.
 ///

@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::context::ATTEMPTS_KEPT;
 use super::*;
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::system::{MachineHistory, MachineReading};
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 
 const ACTIVITY: Uuid = Uuid::from_u128(0x6f3c_8a1e_52b0_4d0f_9c55_0123_4567_89ab);
 
@@ -124,8 +124,8 @@ fn people_are_told_where_an_attempt_was_left() {
 
 #[test]
 fn long_waits_are_told_in_seconds() {
-    assert_eq!(super::display::Brief(Duration::from_millis(12_540)).to_string(), "12.5 s");
-    assert_eq!(super::display::Brief(Duration::from_micros(420)).to_string(), "0.42 ms");
+    assert_eq!(crate::brief_duration::Brief(Duration::from_millis(12_540)).to_string(), "12.5 s");
+    assert_eq!(crate::brief_duration::Brief(Duration::from_micros(420)).to_string(), "0.42 ms");
 }
 
 #[test]

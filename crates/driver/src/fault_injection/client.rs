@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::factory::Faults;
+use super::faults::Faults;
 use super::{ConnectFault, Delivery, FaultInjectionResult, FaultInjectionRule, RequestView};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::transport::{
-    ConnectGate, Endpoint, HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol,
-    HttpRequest, HttpResponse, RequestSentStatus, StreamLimit,
+    ConnectGate, HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit,
 };
 
 /// Wraps a client: the rule that a request meets is applied to it; any other request passes through.

@@ -4,7 +4,8 @@ use http::{HeaderName, HeaderValue, Method};
 use sidereal_protocol::{OperationType, RegionName};
 
 use super::classification::{is_about_container, operation_of};
-use crate::transport::{Endpoint, HttpRequest};
+use crate::exchange::Endpoint;
+use crate::transport::HttpRequest;
 
 /// The requests that a rule applies to: every part that is given has to hold, none given is all of them.
 ///

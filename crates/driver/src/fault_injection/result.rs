@@ -7,7 +7,8 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::names;
 
-use crate::transport::{HttpErrorKind, HttpResponse, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
+use crate::transport::HttpResponse;
 
 /// What a rule does.
 #[derive(Clone, Debug)]

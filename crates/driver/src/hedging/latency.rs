@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::transport::MAX_ENDPOINT_SLOTS;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// The window is a minute, in parts: the oldest one is forgotten at a time.
 const PARTS: usize = 12;

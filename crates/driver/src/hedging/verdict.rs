@@ -59,7 +59,8 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus, TransportResponse};
+    use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
+    use crate::transport::TransportResponse;
 
     fn answer(code: u16, sub_status: u32) -> TransportOutcome {
         let status = CosmosStatus::with_sub_status(code, sub_status);

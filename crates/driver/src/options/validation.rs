@@ -10,7 +10,7 @@ use std::time::Duration;
 use sidereal_protocol::RegionName;
 
 use super::{AvailabilityOptions, HedgingThreshold, OptionLayers, RequestOptions};
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// The longest interval that the system takes for probing a silent TCP connection (`MAX_TCP_KEEPIDLE` of
 /// Linux, in seconds).

@@ -4,7 +4,9 @@ use std::time::{Duration, Instant};
 
 use sidereal_protocol::CosmosStatus;
 
-use super::attempt::{Raced, Routed, Run, earlier};
+use super::attempt::Raced;
+use super::deadline::earlier;
+use super::run::Run;
 use super::{Ended, OperationRetryState, conclude};
 use crate::diagnostics::Decision;
 use crate::retry::{Budget, Effect, Question, RequestKind, UnavailableReason, Verdict, row_of};
@@ -13,14 +15,8 @@ use crate::routing::{
     is_reachable_elsewhere,
 };
 use crate::system::Clock;
-use crate::transport::{
-    HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResult,
-};
+use crate::transport::TransportOutcome;
 use crate::{Error, ErrorKind};
-
-/// How long an operation on one item waits for its region before the region's silence counts: nothing else was answered
-/// either since it began.
-pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
 /// How long an answer shows that a region serves, whatever fails then.
 const RECENT: Duration = Duration::from_millis(100);
@@ -44,7 +40,7 @@ impl Run<'_> {
     }
 
     /// The endpoint of the only region that accepts writes, if the operation is a write and another region could.
-    fn only_writer(&self) -> Option<CosmosEndpoint> {
+    pub(super) fn only_writer(&self) -> Option<CosmosEndpoint> {
         let snapshot = self.core.locations.snapshot();
         let account = &snapshot.account;
         let may_change = account.is_known() && account.read_endpoints().len() > 1;
@@ -230,56 +226,6 @@ impl Run<'_> {
         }
     }
 
-    /// When the silence of an attempt's region begins to count: for an operation on one item, which a region that serves
-    /// answers sooner.
-    pub(super) fn silence_counts_at(&self, started: Instant) -> Option<Instant> {
-        started.checked_add(SILENCE).filter(|_| self.operation.is_about_one_item())
-    }
-
-    /// Watches an attempt whose region may be silent: it has not answered anything for a while. Ends when the attempt is
-    /// given up for another region: a read, or a write that may be repeated.
-    pub(super) async fn abandoned(&self, routed: &Routed, started: Instant) -> TransportResult {
-        let endpoint = &routed.endpoint;
-        let is_only_writer = self.only_writer().is_some_and(|it| it.endpoint == endpoint.endpoint);
-        let mut since = started;
-        while !self.core.answers.is_silent_since(endpoint.slot, since) {
-            since = Clock::now();
-            tokio::time::sleep(SILENCE).await;
-        }
-        let may_leave = self.kind != RequestKind::Write;
-        if is_only_writer && !self.service_moves_partitions() {
-            let region = OutageScope::region(endpoint.endpoint.clone());
-            self.core.write_gate.close(region, OutageCause::Lost);
-            let has_moved = || {
-                let snapshot = self.core.locations.snapshot();
-                snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
-            };
-            self.core.account.until(has_moved).await;
-        } else if !may_leave || !self.is_elsewhere(endpoint) {
-            return std::future::pending().await;
-        }
-        if !may_leave {
-            return std::future::pending().await;
-        }
-        let sent = RequestSentStatus::MaybeSent;
-        let error = HttpError::new(HttpErrorKind::Timeout, sent, SILENT);
-        TransportResult {
-            outcome: TransportOutcome::TransportError { error, request_sent: sent },
-            at: Clock::now(),
-            was_ambiguous: self.kind.is_write(),
-            decision: Decision::Finish { reason: SILENT },
-            budgets: None,
-        }
-    }
-
-    /// Whether another region could serve the operation.
-    fn is_elsewhere(&self, endpoint: &CosmosEndpoint) -> bool {
-        let snapshot = self.core.locations.snapshot();
-        let account = &snapshot.account;
-        !self.repeats_in_place()
-            && account.read_endpoints().iter().any(|it| it.endpoint != endpoint.endpoint)
-    }
-
     /// Whether the service moves the writes of partitions by itself.
     pub(super) fn service_moves_partitions(&self) -> bool {
         let snapshot = self.core.locations.snapshot();
@@ -293,6 +239,3 @@ const NEVER_SENT: &str = "the write region does not serve, and the account has n
 
 /// Why a write waits whose partition has not been moved yet.
 const REFUSED_EVERYWHERE: &str = "no region that can be reached accepts writes of the partition";
-
-/// The reason in the diagnostics of an attempt that was given up for another region.
-pub(super) const SILENT: &str = "the region did not answer anything";

@@ -7,33 +7,7 @@ use uuid::Uuid;
 use super::{Ended, Raced};
 use crate::diagnostics::{Decision, DiagnosticsContext, DiagnosticsContextBuilder};
 use crate::driver_core::DriverCore;
-use crate::options::OptionLayers;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
-
-/// From when on an operation is worth a line in the log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlowOperationThresholds {
-    is_traced: bool,
-    point: Duration,
-    other: Duration,
-    charge: f64,
-}
-
-impl SlowOperationThresholds {
-    pub(crate) fn of(options: &OptionLayers) -> Self {
-        let options = options.client_options();
-        Self {
-            is_traced: options.tracing_enabled(),
-            point: options.slow_point_operation_threshold(),
-            other: options.slow_operation_threshold(),
-            charge: f64::from(options.request_charge_threshold()),
-        }
-    }
-
-    fn is_slow(&self, operation: &CosmosOperation, took: Duration) -> bool {
-        took >= if operation.is_about_one_item() { self.point } else { self.other }
-    }
-}
 
 /// Adds how busy the machine was to an operation that failed, was slow or needed several attempts.
 pub(super) fn diagnose(

@@ -8,6 +8,7 @@ use sidereal_protocol::CosmosStatus;
 
 use super::Raced;
 use crate::diagnostics::{Decision, RetryTarget};
+use crate::exchange::{HttpError, HttpErrorKind};
 use crate::retry::{
     Budget, Budgets, Circumstances, Elsewhere, Met, Question, RequestKind, Verdict,
     evaluate_operation_retry, row_of,
@@ -15,9 +16,7 @@ use crate::retry::{
 use crate::routing::{
     Attempted, CosmosEndpoint, FailedEndpoints, LocationEffect, LocationEffects, Partition,
 };
-use crate::transport::{
-    HttpError, HttpErrorKind, TransportOutcome, TransportResponse, TransportResult,
-};
+use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 use crate::{Error, ErrorKind};
 
 /// What an operation has been through so far.
@@ -256,8 +255,8 @@ mod tests {
     use super::*;
     use crate::CosmosOperation;
     use crate::diagnostics::Phase;
+    use crate::exchange::RequestSentStatus;
     use crate::options::{AmbiguousWriteRetry, AvailabilityOptions, OptionLayers};
-    use crate::transport::RequestSentStatus;
 
     fn kind(operation_type: OperationType) -> RequestKind {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();

@@ -8,12 +8,15 @@ use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId};
 
 use uuid::Uuid;
 
-use super::attempt::{Raced, Routed, Run, earlier, within};
+use super::attempt::{Raced, Routed};
+use super::deadline::{earlier, within};
+use super::run::Run;
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, Manner, RequestDiagnostics, RequestEventKind,
 };
+use crate::exchange::HttpErrorKind;
 use crate::retry::{
     Backoff, Budget, Budgets, Circumstances, Elsewhere, Met, UnavailableReason, Verdict,
 };
@@ -23,7 +26,7 @@ use crate::routing::{
 };
 use crate::session::{Seen, SessionHeaders, SessionNews};
 use crate::system::Clock;
-use crate::transport::{HttpErrorKind, TransportOutcome, TransportResponse, TransportResult};
+use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
 /// The longest that an operation waits for a container to be read anew before it tries again with what is known.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::brief_duration::Brief;
+
 /// What comes after an attempt, with the reason for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -117,7 +119,7 @@ impl fmt::Display for Decision {
         match self {
             Self::Finish { .. } => formatter.write_str("final")?,
             Self::RetryHere { after, .. } => {
-                write!(formatter, "retried here after {}", crate::diagnostics::Brief(*after))?;
+                write!(formatter, "retried here after {}", Brief(*after))?;
             }
             Self::AwaitWriteRegion { .. } => {
                 formatter.write_str("waits until writes are accepted")?;

@@ -9,7 +9,7 @@ use sidereal_protocol::CosmosStatus;
 
 use super::{Budget, Manner, Met, Question, RequestKind, RetryTarget};
 use crate::ErrorKind;
-use crate::transport::{HttpErrorKind, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
 /// What one kind of outcome means.
 #[derive(Debug)]
@@ -116,8 +116,17 @@ pub(crate) fn row_of(question: &Question) -> &'static Row {
     MATRIX.iter().find(|row| row.is_about(question)).unwrap_or(&MATRIX[0])
 }
 
-/// The row of a status, for what does not depend on the request: what a caller is told.
-pub(crate) fn row_of_status(status: CosmosStatus) -> &'static Row {
+// Here and not beside the type: the table knows the answer, and the type is below it.
+impl ErrorKind {
+    /// The kind that a response's status stands for.
+    #[must_use]
+    pub fn of_status(status: CosmosStatus) -> Self {
+        row_of_status(status).error
+    }
+}
+
+/// The row of a status, for what does not depend on the request: the kind of the caller's error.
+fn row_of_status(status: CosmosStatus) -> &'static Row {
     row_of(&Question { kind: RequestKind::Read, met: met_of(status) })
 }
 

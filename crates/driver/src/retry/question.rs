@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sidereal_protocol::CosmosStatus;
 
-use crate::transport::{HttpErrorKind, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
 /// One attempt, as far as the decision about the next depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use sidereal_protocol::{AccountLocation, AccountProperties, ConsistencyLevel, RegionName};
 
 use super::window::{Recovery, doubled};
+use crate::exchange::Endpoint;
 use crate::retry::UnavailableReason;
-use crate::transport::Endpoint;
 
 /// How often the time that an endpoint is avoided for doubles: a region that fails again and again is still tried every few
 /// minutes.

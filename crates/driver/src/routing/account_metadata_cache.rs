@@ -19,12 +19,13 @@ use super::refresh_allowance::{OutageReads, RefreshAllowance};
 use super::window::jittered;
 use super::{LocationPolicy, LocationStateStore, WriteGate};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::exchange::Endpoint;
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::retry::{Budgets, RequestKind, Retries};
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{
-    AdaptiveTransport, AuthorizationContext, Endpoint, HeaderList, TransportOutcome,
-    TransportPipeline, TransportRequest,
+    AdaptiveTransport, AuthorizationContext, HeaderList, TransportOutcome, TransportPipeline,
+    TransportRequest,
 };
 
 /// How often the account is read when nothing asks for it, give or take a fifth.

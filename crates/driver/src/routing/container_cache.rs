@@ -4,8 +4,6 @@
 //! Operations do not wait for the first read: the service routes by itself, and says which range answered.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,9 +15,9 @@ use tokio::sync::watch;
 
 use super::container_reader::{read_container, read_range_changes};
 use super::refresh_pace::RefreshPace;
-use super::{ContainerMetadata, LocationStateStore, Partition};
+use super::{ContainerMetadata, LocationStateStore, MetadataReader, Partition};
 use crate::system::{Clock, Epoch, LastUse, TaskSpawner, evict_least_recent};
-use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationTarget};
+use crate::{Error, ErrorKind, OperationTarget};
 
 /// The most containers that are kept. An application that uses more reads the one again that it used least recently.
 const MAX_CONTAINERS: usize = 10_000;
@@ -30,20 +28,6 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
 /// How long a container that could not be read is not tried again for operations that can do without.
 const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Executes operations on metadata for the cache.
-pub(crate) trait MetadataReader: fmt::Debug + Send + Sync {
-    /// `may_hedge`: whether another region may answer in place of a slow one.
-    fn execute<'a>(&'a self, operation: &'a CosmosOperation, may_hedge: bool)
-    -> MetadataFuture<'a>;
-
-    /// A random number from 0 to 1.
-    fn jitter(&self) -> f64;
-}
-
-/// Boxed: the operation pipeline asks this cache, whose reads run through the pipeline.
-pub(crate) type MetadataFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<CosmosResponse, Error>> + Send + 'a>>;
 
 /// What is known to be stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -365,7 +349,9 @@ impl Drop for Reading {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MetadataFuture;
     use super::*;
+    use crate::CosmosOperation;
     use crate::routing::PartitionFailoverConfig;
     use crate::system::BackgroundTaskManager;
 

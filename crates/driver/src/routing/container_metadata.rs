@@ -9,7 +9,7 @@ use sidereal_protocol::{
 
 use super::Partition;
 use crate::OperationTarget;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// A container at a moment: its identity, what it is partitioned by, and its partition ranges.
 #[derive(Clone, Debug)]

@@ -13,7 +13,7 @@ use sidereal_protocol::{
 use super::container_metadata::RangesCursor;
 use super::{ContainerMetadata, MetadataReader};
 use crate::diagnostics::RequestDiagnostics;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
 const INCREMENTAL: HeaderValue = HeaderValue::from_static("Incremental Feed");

@@ -12,7 +12,7 @@ use super::{
     PartitionFailoverEntry, PartitionHealth, PartitionId, Traffic,
 };
 use crate::diagnostics::RetryTarget;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// What an attempt asks of its endpoint.
 #[derive(Clone, Copy, Debug)]

@@ -13,21 +13,14 @@ use sidereal_protocol::AccountProperties;
 
 use super::blame::{applied, changes_anything};
 use super::{
-    AccountEndpointState, ContainerMetadata, CosmosEndpoint, LocationEffect,
+    AccountEndpointState, ContainerMetadata, CosmosEndpoint, LocationEffect, LocationSnapshot,
     PartitionEndpointState, PartitionFailoverConfig, PartitionHealth, PartitionId,
     RegionPreference, Traffic, build_account_endpoint_state, claim_probe, endpoints_that_left,
     expire_partition_overrides, expire_unavailable_endpoints, forget_partitions, forget_writes,
     mark_endpoint_available, mark_partition_recovered, note_slow_probe, note_writes_served_at,
     sync_partition_endpoint_state,
 };
-use crate::transport::Endpoint;
-
-/// What is known of an account at a moment.
-#[derive(Clone, Debug)]
-pub(crate) struct LocationSnapshot {
-    pub(crate) account: Arc<AccountEndpointState>,
-    pub(crate) partitions: Arc<PartitionEndpointState>,
-}
+use crate::exchange::Endpoint;
 
 /// Holds the current [`LocationSnapshot`].
 #[derive(Debug)]

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::window::{Recovery, doubled};
-use super::{AccountEndpointState, CosmosEndpoint, PartitionFailoverConfig, PartitionId};
+use super::{AccountEndpointState, CosmosEndpoint, PartitionFailoverConfig, PartitionId, Traffic};
+use crate::exchange::Endpoint;
 use crate::options::PartitionLevelFailover;
-use crate::transport::Endpoint;
 
 /// The most partitions that are kept. Beyond it a partition that fails is not moved: its operations retry
 /// elsewhere by themselves, and the endpoint's share decides.
@@ -68,19 +68,6 @@ impl PartitionOverrides {
 
     fn is_empty(&self) -> bool {
         self.reads.is_none() && self.writes.is_none()
-    }
-}
-
-/// What of a partition is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Traffic {
-    Reads,
-    Writes,
-}
-
-impl Traffic {
-    pub(crate) fn of(is_write: bool) -> Self {
-        if is_write { Self::Writes } else { Self::Reads }
     }
 }
 

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{AccountEndpointState, PartitionId};
+use crate::exchange::Endpoint;
 use crate::retry::Backoff;
 use crate::system::{Clock, TaskSpawner};
-use crate::transport::Endpoint;
 
 /// The most outages that are kept: beyond it, writes retry by themselves.
 const MAX_OUTAGES: usize = 10_000;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::transport::MAX_ENDPOINT_SLOTS;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// A lag beyond it is not kept: the region is not behind for a moment, it is not replicated to.
 const LONGEST: Duration = Duration::from_secs(10);

@@ -7,8 +7,8 @@ use super::ActiveInstance;
 use super::attributes::{of_operation, of_outcome};
 use super::shards::Transports;
 use crate::diagnostics::{DiagnosticsContext, ExecutionContext, RequestDiagnostics};
-use crate::runtime::Planes;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
+use crate::planes::Planes;
 use crate::{CosmosOperation, CosmosResponse, Error};
 
 /// Seconds, as the conventions advise for operations of a database.

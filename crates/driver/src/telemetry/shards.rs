@@ -7,8 +7,9 @@ use arc_swap::ArcSwap;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::AsyncInstrument;
 
-use crate::runtime::Planes;
-use crate::transport::{AdaptiveTransport, Endpoint};
+use crate::exchange::Endpoint;
+use crate::planes::Planes;
+use crate::transport::AdaptiveTransport;
 
 /// The transports whose connections are counted.
 ///

@@ -13,8 +13,9 @@ use arc_swap::ArcSwap;
 use super::sharding::{
     EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, ReservedStream, SendTerms,
 };
-use super::{Endpoint, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpVersions};
+use super::{HttpRequest, HttpResponse, HttpVersions};
 use crate::diagnostics::RequestDiagnostics;
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind};
 use crate::system::{Clock, CpuLoad};
 
 /// How long an endpoint that reset a stream with `HTTP_1_1_REQUIRED` (RFC 9113, section 7) is not offered

@@ -3,8 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most endpoints of an account whose answers are kept. More regions than any account has.
-pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// The resolution. Coarse, so that requests on several cores seldom write to the same cache line.
 const TICK: Duration = Duration::from_millis(64);

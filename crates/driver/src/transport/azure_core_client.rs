@@ -18,10 +18,10 @@ use percent_encoding::percent_decode_str;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError, HttpErrorKind,
-    HttpFuture, HttpRequest, HttpResponse, RequestSentStatus,
+    HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpRequest, HttpResponse,
 };
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 
 /// The most bytes a response may have. The service sends a few megabytes at most.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;

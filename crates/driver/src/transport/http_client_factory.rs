@@ -10,7 +10,8 @@ use rustls::pki_types::CertificateDer;
 
 #[cfg(feature = "fault_injection")]
 use super::HttpFuture;
-use super::{Endpoint, HttpClient, InvalidProxy, ProxyConfig};
+use super::{HttpClient, InvalidProxy, ProxyConfig};
+use crate::exchange::Endpoint;
 use crate::options::OptionLayers;
 use crate::system::TaskSpawner;
 

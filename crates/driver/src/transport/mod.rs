@@ -19,13 +19,12 @@ mod authorization_policy;
 mod azure_core_client;
 mod claims_challenge;
 mod count_guard;
-mod endpoint;
+mod credential;
 mod header_list;
 mod header_templates;
 mod headers_policy;
 mod http_client;
 mod http_client_factory;
-mod http_error;
 #[cfg(feature = "internals")]
 pub mod internals;
 mod net;
@@ -36,24 +35,19 @@ mod transport_pipeline;
 mod transport_request;
 mod transport_result;
 
+pub use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 pub(crate) use adaptive_transport::AdaptiveTransport;
-pub(crate) use answer_times::{AnswerTimes, MAX_ENDPOINT_SLOTS};
-pub use authorization_policy::{
-    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest,
-};
+pub(crate) use answer_times::AnswerTimes;
 pub(crate) use authorization_policy::{AuthorizationOptions, AuthorizationPolicy};
 #[cfg(feature = "azure-core")]
 pub use azure_core_client::AzureCoreHttpClientFactory;
-pub use endpoint::Endpoint;
+pub use credential::{AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest};
 pub(crate) use header_list::HeaderList;
 pub(crate) use headers_policy::CosmosHeadersPolicy;
-pub use http_client::{
-    HttpClient, HttpFuture, HttpProtocol, HttpRequest, HttpResponse, StreamLimit,
-};
+pub use http_client::{HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit};
 #[cfg(feature = "fault_injection")]
 pub(crate) use http_client_factory::ConnectGate;
 pub use http_client_factory::{HttpClientConfig, HttpClientFactory, HttpVersions};
-pub use http_error::{HttpError, HttpErrorKind, RequestSentStatus};
 pub use net::NetHttpClientFactory;
 pub use proxy_config::{InvalidProxy, ProxyConfig};
 pub(crate) use sharding::{PoolContext, SendTerms, ShardingConfig};

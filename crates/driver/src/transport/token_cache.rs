@@ -14,8 +14,8 @@ use http::HeaderValue;
 use sidereal_protocol::AuthorizationToken;
 use tokio::sync::watch;
 
-use super::authorization_policy::{AccessTokenSource, TokenRequest};
-use super::{HttpError, HttpErrorKind, RequestSentStatus};
+use super::credential::{AccessTokenSource, TokenRequest};
+use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::{Clock, TaskSpawner};
 
 /// A token is renewed this long before it expires, while the old one still serves. Entra's tokens live an

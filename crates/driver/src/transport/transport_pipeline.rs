@@ -10,14 +10,15 @@ use sidereal_protocol::headers::ResponseHeaders;
 use super::claims_challenge::claims_of;
 use super::headers_policy::DateHeader;
 use super::{
-    AdaptiveTransport, AnswerTimes, AuthorizationPolicy, CosmosHeadersPolicy, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest,
-    TransportResponse, TransportResult,
+    AdaptiveTransport, AnswerTimes, AuthorizationPolicy, CosmosHeadersPolicy, HttpRequest,
+    HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
+    TransportResult,
 };
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
     RequestEventKind,
 };
+use crate::exchange::{HttpError, HttpErrorKind};
 use crate::retry::{Budgets, Circumstances, Question, Verdict, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 

@@ -9,8 +9,9 @@ use http::uri::PathAndQuery;
 use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 use uuid::Uuid;
 
-use super::{Endpoint, HeaderList};
+use super::HeaderList;
 use crate::diagnostics::ExecutionContext;
+use crate::exchange::Endpoint;
 use crate::retry::{Budgets, RequestKind};
 
 /// One attempt at an operation: what to send, where, and until when.

@@ -7,8 +7,8 @@ use http::HeaderMap;
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
-use super::{HttpError, RequestSentStatus};
 use crate::diagnostics::{Decision, Phase};
+use crate::exchange::{HttpError, RequestSentStatus};
 use crate::retry::{Budgets, Met};
 
 /// The outcome of an attempt.

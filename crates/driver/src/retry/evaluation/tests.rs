@@ -2,8 +2,8 @@ use sidereal_protocol::CosmosStatus;
 
 use super::super::{RequestKind, Retries, RetryTarget, ThrottleBudget};
 use super::*;
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 use crate::options::{AvailabilityOptions, OptionLayers};
-use crate::transport::{HttpErrorKind, RequestSentStatus};
 
 fn budgets() -> Budgets {
     let unset = AvailabilityOptions::default();

@@ -231,3 +231,27 @@ fn each_loss_means_what_the_specification_says() {
         assert_eq!(late(MaybeSent), (vec![], None, none(), true));
     }
 }
+
+#[test]
+fn kinds_follow_the_status() {
+    let kind =
+        |code, sub_status| ErrorKind::of_status(CosmosStatus::with_sub_status(code, sub_status));
+    assert_eq!(kind(404, 0), ErrorKind::NotFound);
+    assert_eq!(kind(429, 3200), ErrorKind::Throttled);
+    assert_eq!(kind(429, 3092), ErrorKind::Unavailable);
+    assert_eq!(kind(409, 0), ErrorKind::Conflict);
+    assert_eq!(kind(412, 0), ErrorKind::PreconditionFailed);
+    assert_eq!(kind(400, 1001), ErrorKind::InvalidRequest);
+    assert_eq!(kind(403, 0), ErrorKind::Unauthorized);
+    assert_eq!(kind(503, 0), ErrorKind::Unavailable);
+}
+
+/// A caller was told that its item is gone, or its credential refused, where a region was behind or not
+/// the write region.
+#[test]
+fn a_region_that_is_behind_or_takes_no_writes_is_unavailable() {
+    for (code, sub_status) in [(404, 1002), (403, 3), (403, 1008)] {
+        let status = CosmosStatus::with_sub_status(code, sub_status);
+        assert_eq!(ErrorKind::of_status(status), ErrorKind::Unavailable, "{status}");
+    }
+}

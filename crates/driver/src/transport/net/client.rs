@@ -10,10 +10,8 @@ use super::connector::Connector;
 use super::http1::Http1Pool;
 use super::http2::Http2Connection;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
-use crate::transport::{
-    HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol, HttpRequest, HttpResponse,
-    RequestSentStatus, StreamLimit,
-};
+use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::{HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit};
 
 /// A client that speaks HTTP itself.
 pub(super) struct NetClient {

@@ -9,12 +9,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-use super::factory::TlsSettings;
+use super::tls_settings::TlsSettings;
 use super::{tcp, tls, tunnel};
-use crate::transport::{
-    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpProtocol, HttpVersions,
-    RequestSentStatus,
-};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::{HttpClientConfig, HttpVersions};
 
 /// Makes connections to one endpoint.
 #[derive(Clone)]

@@ -18,13 +18,11 @@ use http::{HeaderMap, Method};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connector::Stream;
-use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
+use super::limits::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 use crate::transport::count_guard::CountGuard;
-use crate::transport::{
-    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    RequestSentStatus, StreamLimit,
-};
+use crate::transport::{HttpClientConfig, HttpRequest, HttpResponse, StreamLimit};
 
 /// The flow-control window of one stream: a page of the service (a few megabytes at most) arrives in one or
 /// two round trips.

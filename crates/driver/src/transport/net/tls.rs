@@ -9,8 +9,9 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus};
+use crate::transport::HttpVersions;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";

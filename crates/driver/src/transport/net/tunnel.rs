@@ -5,7 +5,8 @@ use std::io;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, ProxyConfig, RequestSentStatus};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
+use crate::transport::ProxyConfig;
 
 /// The most bytes of a proxy's response that are read.
 const MAX_REPLY_BYTES: usize = 8 * 1024;

@@ -10,7 +10,8 @@ use super::ShardingConfig;
 use super::selection::ShardView;
 use super::shard_health::ShardStats;
 use super::stream_slots::{DrainStart, StreamSlots};
-use crate::transport::{HttpClient, HttpError, StreamLimit};
+use crate::exchange::HttpError;
+use crate::transport::{HttpClient, StreamLimit};
 
 /// One client among those of an endpoint.
 #[derive(Debug)]

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use super::client_shard::ClientShard;
 use super::eviction::Removal;
-use super::shard_pool::{EndpointShardPool, PoolKind};
-use crate::transport::{HttpClient, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use super::pool_context::PoolKind;
+use super::shard_pool::EndpointShardPool;
+use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::HttpClient;
 
 /// How much longer than its own connect timeout a client may take to report a failure. A client of
 /// somebody else may have no timeout at all, and must not keep its slot for ever.

@@ -7,47 +7,16 @@ use tokio::sync::oneshot;
 
 use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
-use super::shard_pool::EndpointShardPool;
+use super::send_terms::SendTerms;
+use super::shard_pool::{EndpointShardPool, Reservation, Waiter};
 use super::wait_queue::Full;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
-use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
 
 /// The size that a waiting request is counted with beside its body: its memory on the heap, rounded up. The
 /// benchmark `burst` prints how much it is.
 const BYTES_PER_WAITER: usize = 2 * 1024;
-
-/// What a request asks of the transport beside being sent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SendTerms {
-    /// The end of the operation: a request that has no answer by then fails, and one that has a stream
-    /// counts against its shard.
-    pub deadline: Option<Instant>,
-    /// The longest that the request may take once it has a stream, and the longest that it waits for one
-    /// where no other request is answered meanwhile.
-    pub timeout: Option<Duration>,
-    /// The bytes of its body, for the bound on the memory of waiting requests.
-    pub body_bytes: usize,
-    /// From when on the request counts as slow: dropped later, say as the loser of a hedge, it counts
-    /// against its shard too.
-    pub slow_after: Option<Instant>,
-    /// The shard that the request failed on before; another is used if there is or can be one.
-    pub avoided_shard: Option<u64>,
-}
-
-/// A request in the queue.
-#[derive(Debug)]
-pub(super) struct Waiter {
-    reserved: oneshot::Sender<Reservation>,
-    avoided: Option<u64>,
-}
-
-impl Waiter {
-    /// A receiver that was dropped is a request that was cancelled.
-    fn is_cancelled(&self) -> bool {
-        self.reserved.is_closed()
-    }
-}
 
 /// The wait of a request in the queue.
 struct Waiting<'a> {
@@ -82,45 +51,6 @@ impl ReservedStream {
     }
 }
 
-/// A stream of a shard, held until it is dropped.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    pool: Arc<EndpointShardPool>,
-    shard: Arc<ClientShard>,
-    in_use: u32,
-    is_held: bool,
-}
-
-impl Reservation {
-    /// The shard whose stream it is.
-    pub(super) fn shard(&self) -> &Arc<ClientShard> {
-        &self.shard
-    }
-
-    /// How many streams of the shard were in use with this one.
-    pub(super) fn in_use(&self) -> u32 {
-        self.in_use
-    }
-
-    /// Gives the stream back without serving the queue: the caller serves it, and from `drop` it would
-    /// recurse.
-    fn release_unserved(mut self) {
-        self.is_held = false;
-        self.shard.release();
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.is_held {
-            // Released first, then looked at the queue: the order that loses no wakeup (`WaitQueue`).
-            self.shard.release();
-            self.pool.serve_queue();
-            self.pool.connect_waiters().notify_stream_freed();
-        }
-    }
-}
-
 /// Which shards may be used.
 #[derive(Clone, Copy)]
 enum Wanted {
@@ -151,7 +81,7 @@ impl EndpointShardPool {
         };
         match first {
             // A request that need not wait has just begun: the clock is not read again.
-            Some(reservation) if reservation.shard.is_ready() => {
+            Some(reservation) if reservation.shard().is_ready() => {
                 Ok(ReservedStream { reservation, at: diagnostics.started, has_waited: false })
             }
             first => {
@@ -278,7 +208,7 @@ impl EndpointShardPool {
         diagnostics: &mut RequestDiagnostics,
         avoided: Option<u64>,
     ) -> Result<Reservation, HttpError> {
-        if reservation.shard.is_ready() {
+        if reservation.shard().is_ready() {
             return Ok(reservation);
         }
         diagnostics.record(RequestEventKind::Connecting);
@@ -293,7 +223,7 @@ impl EndpointShardPool {
                 // The own connection first: taking another's stream would waste it. It ends the loop, so it
                 // cannot starve the other branch.
                 biased;
-                outcome = reservation.shard.connect_outcome() => {
+                outcome = reservation.shard().connect_outcome() => {
                     return outcome.map(|()| reservation);
                 }
                 () = self.connect_waiters().stream_freed() => {}
@@ -314,7 +244,7 @@ impl EndpointShardPool {
                     // Optimistic: another thread may have reserved the last stream; then select again.
                     if let Some(in_use) = shard.try_reserve(self.config()) {
                         let (pool, shard) = (Arc::clone(self), Arc::clone(shard));
-                        return Some(Reservation { pool, shard, in_use, is_held: true });
+                        return Some(Reservation::new(pool, shard, in_use));
                     }
                 }
                 Selection::Grow => self.grow(),
@@ -384,12 +314,12 @@ impl EndpointShardPool {
         waiter: &Waiter,
         in_hand: &Reservation,
     ) -> Option<Reservation> {
-        let avoided = waiter.avoided.filter(|id| *id == in_hand.shard.id())?;
+        let avoided = waiter.avoided.filter(|id| *id == in_hand.shard().id())?;
         if waiter.is_cancelled() {
             return None;
         }
         let other = self.try_reserve(Wanted::Any { avoided: Some(avoided) })?;
-        match other.shard.id() == avoided {
+        match other.shard().id() == avoided {
             true => {
                 other.release_unserved();
                 None

@@ -1,8 +1,8 @@
 //! What a pool looks like at one moment.
 
+use super::pool_context::PoolKind;
 use super::shard_health::ShardStats;
-use super::shard_pool::PoolKind;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// The shards of an endpoint at one moment.
 #[derive(Clone, Debug)]

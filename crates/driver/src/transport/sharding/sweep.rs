@@ -5,9 +5,10 @@ use std::time::Instant;
 
 use super::client_shard::ClientShard;
 use super::eviction::Removal;
+use super::pool_context::PoolKind;
 use super::selection::should_scale_up;
 use super::shard_health::{EvictionReason, ShardHealthStatus, ShardStats, check_shard_health};
-use super::shard_pool::{EndpointShardPool, PoolKind};
+use super::shard_pool::EndpointShardPool;
 
 /// A sweep replaces at most one in so many shards because of its age, so that most requests find a connection.
 const AGED_PER_SWEEP: usize = 4;

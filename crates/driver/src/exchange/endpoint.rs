@@ -9,6 +9,9 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 
 use super::{HttpError, HttpErrorKind, RequestSentStatus};
 
+/// The most endpoints of an account that tables by endpoint have room for. More regions than any account has.
+pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
+
 /// An address of an account: what connections are made to, and what pools are kept by.
 ///
 /// Two endpoints are equal if scheme, host and port are, whatever path they were written with. Cloning

@@ -1,0 +1,31 @@
+//! What a pool is for, and what it is made with.
+
+use std::sync::Arc;
+
+use super::ShardingConfig;
+use crate::system::{Clock, TaskSpawner};
+use crate::transport::{HttpClientConfig, HttpClientFactory};
+
+/// What a pool is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PoolKind {
+    /// HTTP/2, or a client that does not say: several clients, each with its streams.
+    Sharded,
+    /// HTTP/1.1: one client with a pool of connections of its own; nothing is checked or evicted.
+    Plain,
+}
+
+/// What pools are made with.
+#[derive(Clone, Debug)]
+pub struct PoolContext {
+    /// Where clients come from.
+    pub factory: Arc<dyn HttpClientFactory>,
+    /// What they are made with.
+    pub client_config: HttpClientConfig,
+    /// How many there are, and when one is evicted.
+    pub sharding: ShardingConfig,
+    /// Who owns the tasks that make and end connections.
+    pub tasks: TaskSpawner,
+    /// Where the random part of a connection's age comes from.
+    pub clock: Clock,
+}
