@@ -10,7 +10,7 @@ use sidereal_driver::{
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_protocol::{Etag, RegionName};
 
-use crate::stack::{
+use crate::three_regions::{
     LATENCY, Stack, contexts, order, orders, read, read_of, regions, unavailable, upsert, upsert_of,
 };
 

@@ -13,7 +13,7 @@ use sidereal_emulator::{
 };
 use sidereal_protocol::{RegionName, ResourceType};
 
-use crate::stack::{REGIONS, Stack, read_of, regions, unavailable, upsert_of};
+use crate::three_regions::{REGIONS, Stack, read_of, regions, unavailable, upsert_of};
 
 const SEEDS: u64 = 1_000;
 const OPERATIONS: usize = 200;

@@ -11,7 +11,7 @@ use sidereal_driver::{CosmosDriverRuntime, CosmosResponse, Error, ErrorKind, Ope
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::stack::{LATENCY, REGIONS, Stack, orders, read, regions};
+use crate::three_regions::{LATENCY, REGIONS, Stack, orders, read, regions};
 
 const SECOND: Duration = Duration::from_secs(1);
 

@@ -14,7 +14,7 @@ use sidereal_protocol::{RegionName, ResourceType};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::stack::{Stack, orders, read, regions, unavailable, upsert, upsert_of};
+use crate::three_regions::{Stack, orders, read, regions, unavailable, upsert, upsert_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WEST: &str = "West US";

@@ -12,7 +12,7 @@ use sidereal_driver::{
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_protocol::Etag;
 
-use crate::stack::{Stack, contexts, orders, read, regions, upsert};
+use crate::three_regions::{Stack, contexts, orders, read, regions, upsert};
 
 const MS: Duration = Duration::from_millis(1);
 

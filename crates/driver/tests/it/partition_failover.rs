@@ -11,7 +11,7 @@ use sidereal_emulator::{
 use sidereal_protocol::{RegionName, ResourceLink, ResourceType};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::stack::{Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of};
+use crate::three_regions::{Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -361,7 +361,7 @@ async fn the_threshold_the_window_and_the_wait_are_those_of_the_settings() {
 async fn the_account_turns_failover_on_while_the_driver_runs() {
     let account = InProcessAccount::new(
         AccountOptions {
-            regions: crate::stack::REGIONS.map(RegionName::from).to_vec(),
+            regions: crate::three_regions::REGIONS.map(RegionName::from).to_vec(),
             partition_failover: true,
             ..AccountOptions::default()
         },

@@ -12,7 +12,7 @@ use sidereal_protocol::{RegionName, ResourceType};
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
-use crate::stack::{REGIONS, Stack, orders, read, regions, unavailable, upsert};
+use crate::three_regions::{REGIONS, Stack, orders, read, regions, unavailable, upsert};
 
 #[tokio::test(start_paused = true)]
 async fn reads_go_to_the_preferred_region_and_writes_to_the_write_region() {

@@ -24,7 +24,7 @@ use sidereal_protocol::{
 };
 use sidereal_testing::in_process::{InProcessAccount, RecordingFactory};
 
-use crate::stack::{
+use crate::three_regions::{
     REGIONS, Stack, orders, read, read_of, regions, unavailable, upsert, upsert_of,
 };
 

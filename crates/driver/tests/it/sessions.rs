@@ -14,7 +14,7 @@ use sidereal_protocol::{
     ResourceLink, ResourceType, SessionToken,
 };
 
-use crate::stack::{
+use crate::three_regions::{
     REGIONS, Stack, create, orders, read, read_of, regions, unavailable, upsert, upsert_of,
 };
 
