@@ -11,7 +11,7 @@
 //!
 //! - `azure-core`: any `HttpClient` of the Azure SDK below sharding.
 //! - `entra`: credentials of Entra ID from the Azure SDK.
-//! - `fault_injection`: faults on command between sharding and the HTTP client.
+//! - `fault-injection`: faults on command between sharding and the HTTP client.
 //! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
 //!   in it.
 //! - `otel`: metrics of operations and connections, and spans of operations, through the meter provider and the tracer
@@ -37,7 +37,7 @@ mod driver_core;
 mod error;
 mod error_kind;
 mod exchange;
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 mod hedging;
 mod operation;
@@ -84,7 +84,7 @@ pub use sidereal_macros::CosmosOptions;
 /// ```compile_fail
 /// use sidereal_driver::fault_injection::FaultInjectionRule;
 /// ```
-#[cfg(all(doctest, not(feature = "fault_injection")))]
+#[cfg(all(doctest, not(feature = "fault-injection")))]
 struct FaultsNeedTheirFeature;
 
 /// The example of this crate's own page compiles.

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 use super::HttpFuture;
 use super::{HttpClient, InvalidProxy, ProxyConfig};
 use crate::exchange::Endpoint;
@@ -22,7 +22,7 @@ pub trait HttpClientFactory: fmt::Debug + Send + Sync {
 }
 
 /// Asked before each connection that a client makes.
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 pub(crate) trait ConnectGate: fmt::Debug + Send + Sync {
     /// Waits until the connection may be made, or says why it must not.
     fn before_connect(&self) -> HttpFuture<'_, ()>;
@@ -67,7 +67,7 @@ pub struct HttpClientConfig {
     /// Hosts beside loopback whose certificates are not checked if `accept_invalid_certs` says so.
     pub emulator_hosts: BTreeSet<String>,
     /// What each connection waits for, so that faults reach also those that a client makes by itself.
-    #[cfg(feature = "fault_injection")]
+    #[cfg(feature = "fault-injection")]
     pub(crate) connect_gate: Option<Arc<dyn ConnectGate>>,
     /// Who owns the tasks of connections; nobody where a client is made outside a driver.
     pub(crate) tasks: Option<TaskSpawner>,
@@ -116,7 +116,7 @@ impl HttpClientConfig {
             http2_keep_alive_interval: client.http2_keep_alive_interval(),
             http2_keep_alive_timeout: client.http2_keep_alive_timeout(),
             emulator_hosts: client.emulator_hosts().cloned().unwrap_or_default(),
-            #[cfg(feature = "fault_injection")]
+            #[cfg(feature = "fault-injection")]
             connect_gate: None,
             tasks: None,
         })

@@ -45,7 +45,7 @@ pub use credential::{AccessToken, AccessTokenFuture, AccessTokenSource, Credenti
 pub(crate) use header_list::HeaderList;
 pub(crate) use headers_policy::CosmosHeadersPolicy;
 pub use http_client::{HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit};
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 pub(crate) use http_client_factory::ConnectGate;
 pub use http_client_factory::{HttpClientConfig, HttpClientFactory, HttpVersions};
 pub use net::NetHttpClientFactory;

@@ -11,7 +11,7 @@
 mod ambiguous_writes;
 mod availability;
 mod burst;
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 mod fault_injection;
 mod hedging;
 mod in_process;

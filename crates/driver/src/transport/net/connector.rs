@@ -40,7 +40,7 @@ impl Connector {
     }
 
     async fn connect_unbounded(&self) -> Result<(Stream, HttpProtocol), HttpError> {
-        #[cfg(feature = "fault_injection")]
+        #[cfg(feature = "fault-injection")]
         if let Some(gate) = &self.config.connect_gate {
             gate.before_connect().await?;
         }
