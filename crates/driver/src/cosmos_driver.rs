@@ -48,7 +48,7 @@ use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, Operati
 #[derive(Debug)]
 pub struct CosmosDriver {
     executor: Arc<OperationExecutor>,
-    /// What only this driver needs done; it ends with the driver.
+    /// The background tasks of this driver; they end with it.
     _tasks: BackgroundTaskManager,
     /// Counts the driver for as long as it lives.
     #[cfg(feature = "otel")]
@@ -61,8 +61,8 @@ impl CosmosDriver {
     ///
     /// # Errors
     ///
-    /// A setting cannot work, or the account's options allow a proxy, and the environment names one that cannot
-    /// be used.
+    /// [`DriverError::Configuration`] if a setting is invalid; [`DriverError::Proxy`] if the account's options allow a
+    /// proxy, and the one that the environment names cannot be used.
     pub fn new(
         runtime: Arc<CosmosDriverRuntime>,
         endpoint: Endpoint,
@@ -143,7 +143,9 @@ impl CosmosDriver {
     ///
     /// # Errors
     ///
-    /// The service refused, no response came, time ran out, or the caller cancelled.
+    /// [`ErrorKind`](crate::ErrorKind): that of the service's status ([`of_status`](crate::ErrorKind::of_status)),
+    /// `Unavailable` if no response came, `DeadlineExceeded` if time ran out, `Cancelled` by the caller,
+    /// `Overloaded` if too many requests wait for a connection, and `InvalidRequest` if nothing could be sent.
     pub async fn execute_operation(
         &self,
         operation: &CosmosOperation,
@@ -165,13 +167,14 @@ impl CosmosDriver {
         self.executor.core.options.write(call).content_response_on_write()
     }
 
-    /// What is known of a container: its identity, what it is partitioned by, its partition ranges. It is read
+    /// The metadata of a container: its identity, partition key and partition ranges. It is read
     /// first if it is not known, and may be out of date if it is: see
     /// [`refresh_container`](Self::refresh_container).
     ///
     /// # Errors
     ///
-    /// The link is no container's, or the container could not be read.
+    /// `ErrorKind::InvalidRequest` if the link does not name a container, else as
+    /// [`execute_operation`](Self::execute_operation): the container could not be read.
     pub async fn container(
         &self,
         container: &ResourceLink,
@@ -179,13 +182,13 @@ impl CosmosDriver {
         self.executor.core.containers.resolved(&container.as_str().into()).await
     }
 
-    /// What is known of a container now, if it has been read: nothing is sent and nothing waited for.
+    /// The cached metadata of a container, if it has been read: sends nothing and does not wait.
     #[must_use]
     pub fn known_container(&self, container: &ResourceLink) -> Option<Arc<ContainerMetadata>> {
         self.executor.core.containers.known(container.as_str())
     }
 
-    /// Reads the partition ranges of a container anew, and says what is known then.
+    /// Refreshes the partition ranges of a container, and returns its metadata.
     ///
     /// # Errors
     ///

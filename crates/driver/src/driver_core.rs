@@ -1,4 +1,4 @@
-//! What the operations of one driver share.
+//! The state that the operations of one driver share.
 //!
 //! State and connections alone: operations are run by `pipeline/`, on top of this, and started by
 //! `operation_executor.rs`.
@@ -36,12 +36,12 @@ pub(crate) struct DriverCore {
     pub(crate) latencies: LatencyTracker,
     pub(crate) hedging_budget: HedgingBudget,
     pub(crate) thresholds: SlowOperationThresholds,
-    /// What ticks are counted from.
+    /// The origin of ticks.
     origin: Instant,
     has_told_of_thin_client: AtomicBool,
 }
 
-/// What a driver's core is made of.
+/// The parts of a [`DriverCore`].
 pub(crate) struct CoreParts {
     pub(crate) runtime: Arc<CosmosDriverRuntime>,
     pub(crate) options: OptionLayers,
@@ -49,9 +49,9 @@ pub(crate) struct CoreParts {
     pub(crate) account: Arc<AccountMetadataCache>,
     pub(crate) write_gate: Arc<WriteGate>,
     pub(crate) answers: Arc<AnswerTimes>,
-    /// What endpoints are probed over.
+    /// The pipeline that endpoints are probed over.
     pub(crate) data: Arc<TransportPipeline>,
-    /// What containers are read with. Weak: it runs operations on the core, and so has it.
+    /// The reader of containers. Weak: it runs operations on the core, and so owns it.
     pub(crate) reader: Weak<dyn MetadataReader>,
     pub(crate) tasks: TaskSpawner,
 }

@@ -57,7 +57,7 @@ impl Error {
         self
     }
 
-    /// What the caller can do about it.
+    /// The kind of the failure: what the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -82,7 +82,7 @@ impl Error {
         self.0.may_have_been_applied
     }
 
-    /// What happened, attempt by attempt.
+    /// The diagnostics: every attempt with its endpoint, times and outcome.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
         let answered = self.0.response.as_ref().map(CosmosResponse::diagnostics);

@@ -3,7 +3,7 @@
 //! [`CosmosDriver::execute_operation`] takes one [`CosmosOperation`] to its end, in whichever of the account's
 //! regions serves it.
 //!
-//! What is here: [`options`], every setting of the driver, declared once per setting and resolved
+//! Public modules: [`options`], every setting of the driver, declared once per setting and resolved
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
 //! one endpoint; and [`diagnostics`], which tell what happened to it.
 //!

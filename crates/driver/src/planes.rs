@@ -26,7 +26,7 @@ pub(crate) struct Plane {
     pub(crate) request_timeout: Duration,
 }
 
-/// What connections are made with.
+/// Makes the connections of a runtime or of an account.
 pub(crate) struct PlaneBuilder<'a> {
     pub(crate) factory: &'a Arc<dyn HttpClientFactory>,
     pub(crate) extra_roots: &'a [CertificateDer<'static>],

@@ -1,4 +1,4 @@
-//! What several accounts share: connections, background tasks, defaults.
+//! The runtime that drivers of several accounts share: connections, background tasks, defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutc
 use crate::telemetry::{ActiveInstance, Metrics, Spans};
 use crate::transport::{HttpClientFactory, InvalidProxy, NetHttpClientFactory};
 
-/// What the drivers of an application share.
+/// Connections, background tasks and default settings, shared by the drivers of an application.
 ///
 /// One runtime has one set of connections, for data and for metadata each; accounts that set
 /// connection options of their own get connections of their own. Dropping the runtime ends its
@@ -89,7 +89,7 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// What a runtime is made with.
+/// Builds a [`CosmosDriverRuntime`].
 #[derive(Debug, Default)]
 pub struct CosmosDriverRuntimeBuilder {
     options: CosmosRuntimeOptions,
@@ -176,8 +176,8 @@ impl CosmosDriverRuntimeBuilder {
     ///
     /// # Errors
     ///
-    /// The environment holds a setting or a proxy that cannot be understood, a setting cannot work, or there is
-    /// no tokio runtime.
+    /// [`RuntimeError::Environment`] and [`RuntimeError::Proxy`] if a variable is malformed,
+    /// [`RuntimeError::Configuration`] if a setting is invalid, [`RuntimeError::NoTokioRuntime`] outside a runtime.
     pub fn build(self) -> Result<Arc<CosmosDriverRuntime>, RuntimeError> {
         let tokio = Handle::try_current().map_err(|_| RuntimeError::NoTokioRuntime)?;
         let environment = match self.environment {
@@ -308,7 +308,7 @@ impl CosmosDriverRuntime {
         Ok(planes)
     }
 
-    /// Counts a driver of an account, if somebody asked for metrics.
+    /// Counts a driver of an account, if the runtime has a meter provider.
     #[cfg(feature = "otel")]
     pub(crate) fn count_instance(
         &self,
@@ -317,7 +317,7 @@ impl CosmosDriverRuntime {
         self.metrics.as_ref().map(|metrics| metrics.count_instance(account))
     }
 
-    /// Measures an operation that has ended, and makes its span, if somebody asked for them.
+    /// Measures an operation that has ended, and makes its span, if the runtime has providers for them.
     #[cfg(feature = "otel")]
     pub(crate) fn measure(
         &self,

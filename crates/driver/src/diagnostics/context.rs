@@ -1,4 +1,4 @@
-//! What happened to one operation: all its attempts, hedges included.
+//! The diagnostics of one operation: all its attempts, hedges included.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -143,7 +143,7 @@ impl DiagnosticsContextBuilder {
         Box::new(self).complete_boxed(status.into(), elapsed)
     }
 
-    /// The same for a history that is on the heap already.
+    /// Completes a history that is on the heap already.
     pub(crate) fn complete_boxed(
         self: Box<Self>,
         status: Option<CosmosStatus>,
@@ -153,7 +153,7 @@ impl DiagnosticsContextBuilder {
     }
 }
 
-/// What happened to an operation that is over.
+/// The diagnostics of an operation that has ended.
 ///
 /// `Display` tells it to people: a headline, then a line for each attempt. [`to_json`](Self::to_json)
 /// tells it to machines.
@@ -203,7 +203,7 @@ impl DiagnosticsContext {
         self.collected.left_out.attempts
     }
 
-    /// What all attempts cost together, in request units: also those that failed or came too late.
+    /// The charge of all attempts, in request units: also of those that failed or came too late.
     #[must_use]
     pub fn charge(&self) -> f64 {
         let kept = self.attempts().iter().filter_map(|attempt| attempt.charge).sum::<f64>();
@@ -217,7 +217,7 @@ impl DiagnosticsContext {
         self.collected.left_out.is_ambiguous || self.attempts().iter().any(is_ambiguous)
     }
 
-    /// What the application should know of the account and of its settings, beside this operation.
+    /// Warnings about the account and its settings, beside this operation.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         self.collected.warnings.as_deref().unwrap_or_default()

@@ -1,4 +1,4 @@
-//! What happened to one request on the wire.
+//! The diagnostics of one request on the wire.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -33,23 +33,23 @@ pub struct RequestDiagnostics {
     pub started: Instant,
     /// The number of the connection among those of the endpoint.
     pub shard: Option<u64>,
-    /// What the connection speaks.
+    /// The version of HTTP of the connection.
     pub protocol: Option<HttpProtocol>,
     /// How far the request got.
     pub request_sent: RequestSentStatus,
     /// The status of the response, or the one that stands for its absence.
     pub status: Option<CosmosStatus>,
-    /// What it cost, in request units.
+    /// The charge, in request units.
     pub charge: Option<f64>,
     /// The time the service says it took.
     pub server_duration: Option<Duration>,
     /// How far the replica was that answered.
     pub session: SessionState,
-    /// What happened when, in order.
+    /// The events, in order.
     pub events: SmallVec<[RequestEvent; 4]>,
     /// Why there is no response.
     pub failure: Option<Cow<'static, str>>,
-    /// What was decided after it.
+    /// The decision after it.
     pub decision: Option<Decision>,
 }
 
@@ -196,13 +196,13 @@ impl RequestDiagnostics {
 /// Something that happened to a request, and how long after its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: RequestEventKind,
     /// How long after the attempt's start.
     pub at: Duration,
 }
 
-/// What can happen to a request.
+/// The kind of an event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestEventKind {

@@ -34,7 +34,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// The URI has no host, or a scheme other than `https` and `http`.
+    /// [`HttpErrorKind::InvalidRequest`] if the URI has no host, or a scheme other than `https` and `http`.
     pub fn of(uri: &Uri) -> Result<Self, HttpError> {
         let refuse = |why: &str| {
             HttpError::new(

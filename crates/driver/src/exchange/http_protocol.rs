@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a connection speaks.
+/// The version of HTTP that a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HttpProtocol {
     /// HTTP/1.1: one request at a time.

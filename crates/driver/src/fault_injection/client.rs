@@ -21,7 +21,7 @@ pub struct FaultInjectingHttpClient {
     gate: Arc<FaultGate>,
 }
 
-/// What a client and the connections behind it share.
+/// The state that a client shares with the connections behind it.
 #[derive(Debug)]
 pub(super) struct FaultGate {
     endpoint: Endpoint,
@@ -190,7 +190,7 @@ impl HttpClient for FaultInjectingHttpClient {
             // Relaxed: see `before_connect`.
             self.gate.is_judged.store(true, Ordering::Relaxed);
             let connected = self.inner.connect().await;
-            // A client that was connected already, or is somebody else's, has not passed the gate.
+            // A client that was connected already, or is a foreign one, has not passed the gate.
             self.gate.is_judged.store(false, Ordering::Relaxed);
             connected
         })

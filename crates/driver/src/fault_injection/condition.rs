@@ -24,7 +24,7 @@ pub struct FaultInjectionCondition {
     client: Option<u64>,
 }
 
-/// What a condition is held against.
+/// The request, or the connection, that a condition is evaluated for.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
     /// Where it goes.

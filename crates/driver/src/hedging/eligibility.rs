@@ -2,7 +2,7 @@
 
 use crate::retry::RequestKind;
 
-/// What decides whether a request may be hedged.
+/// The inputs of the decision whether a request may be hedged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HedgingTerms {
     /// Whether the settings and the call allow it.

@@ -27,7 +27,7 @@ const RECENT_PARTS: u32 = 3;
 /// Four buckets for each power of two microseconds, up to two minutes.
 const BUCKETS: usize = 4 * 27;
 
-/// How often the percentile is computed anew.
+/// How often the percentile is recomputed.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
 /// Requests that take about as long as each other.

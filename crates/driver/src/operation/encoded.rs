@@ -1,6 +1,6 @@
 //! The parts of an operation as they are sent.
 //!
-//! What they are cut from is one allocation with a shared count, so that neither an attempt nor a clone of the
+//! They are slices of one allocation with a shared count, so that neither an attempt nor a clone of the
 //! operation allocates for them.
 
 use std::sync::Arc;

@@ -50,7 +50,7 @@ impl fmt::Write for TextBuffer {
     }
 }
 
-/// What is written, as shared bytes: unlike those of a `String`, they do not allocate when they are first cloned.
+/// Writes text into shared bytes. Unlike those made from a `String`, they do not allocate when they are first cloned.
 pub(super) fn encode(write: impl FnOnce(&mut TextBuffer) -> fmt::Result) -> Bytes {
     let mut text = TextBuffer::EMPTY;
     write(&mut text).unwrap_or_default(); // A buffer takes all.

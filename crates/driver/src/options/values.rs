@@ -52,7 +52,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// What a wait is multiplied by from one retry to the next: 1 or more.
+/// The factor of exponential back-off: 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Factor(f64);
 

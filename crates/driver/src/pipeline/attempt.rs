@@ -24,7 +24,7 @@ impl Routed {
     }
 }
 
-/// What an attempt came to, with the hedge that may have joined it.
+/// The outcome of an attempt, with that of the hedge that may have joined it.
 #[derive(Debug)]
 pub(super) struct Raced<'a> {
     /// The outcome that counts.

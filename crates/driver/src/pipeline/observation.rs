@@ -1,4 +1,4 @@
-//! What is noted of an operation that has ended: beside its diagnostics, and in the log.
+//! Log events and spans of an operation, and the machine's load in its diagnostics.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ pub(super) fn diagnose(
     }
 }
 
-/// The span of an operation, where operations are traced and somebody listens at the level of details.
+/// The span of an operation, if operations are traced and a subscriber takes debug spans.
 pub(super) fn span(
     core: &DriverCore,
     operation: &CosmosOperation,
@@ -100,7 +100,7 @@ fn tell(operation: &CosmosOperation, diagnostics: &DiagnosticsContext, what: &'s
     );
 }
 
-/// What an application meets in its daily work is not a failure: an item that is not there, or is there already.
+/// Whether an error is logged as a failure: outcomes of everyday work, such as a missing item, are not.
 fn is_failure(kind: ErrorKind) -> bool {
     !matches!(
         kind,

@@ -17,14 +17,14 @@ use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationOptions};
 
-/// What an operation runs with.
+/// The parts that an operation runs on.
 pub(crate) struct OperationPipeline<'a> {
     pub(crate) core: &'a DriverCore,
     pub(crate) transport: &'a TransportPipeline,
     pub(crate) options: &'a OperationOptions<'a>,
 }
 
-/// Runs an operation to its end, in a span of its own where somebody listens.
+/// Runs an operation to its end, in a span of its own if a subscriber is interested.
 pub(crate) async fn execute_operation_pipeline(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,

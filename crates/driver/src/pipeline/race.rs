@@ -16,7 +16,7 @@ use crate::routing::{CosmosEndpoint, resolve_hedge};
 use crate::system::Clock;
 use crate::transport::{TransportRequest, TransportResult};
 
-/// What a hedge waits for while too little is known of latencies.
+/// The latency that is assumed while too few are known: the threshold of a hedge.
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
 impl Run<'_> {
@@ -215,12 +215,12 @@ struct Joined {
     decided: Decided,
     /// Where the hedge went.
     endpoint: CosmosEndpoint,
-    /// What happened to it.
+    /// The diagnostics of the hedge.
     diagnostics: DiagnosticsContextBuilder,
 }
 
 impl Joined {
-    /// What the race came to, with the hedge's part of the story added to the attempt's.
+    /// The outcome of the race, with the hedge's diagnostics added to the attempt's.
     fn raced<'r>(
         mut self,
         routed: &'r Routed,
@@ -243,7 +243,7 @@ impl Joined {
     }
 }
 
-/// What diagnostics say of a leg that was cancelled.
+/// The reason in the diagnostics of a leg that was cancelled.
 const LEFT: &str = "another region answered first";
 
 impl CosmosOperation {

@@ -22,17 +22,17 @@ use crate::{CosmosOperation, Error, ErrorKind, OperationTarget, Precondition};
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
-/// What the service demands of a patch; its own media type, not that of RFC 6902.
+/// The media type of a patch: the service's own, not that of RFC 6902.
 const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
 const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
-/// What an attempt needs beside the operation and its endpoint.
+/// The inputs of a request beside the operation and its endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptTerms<'a> {
-    /// What the call and the settings ask of the service.
+    /// The request options of call and settings.
     pub(crate) options: &'a RequestOptionsView<'a>,
-    /// What a write asks for.
+    /// The write options of call and environment.
     pub(crate) write: &'a ItemWriteOptionsView<'a>,
     /// The effect of repeating the operation.
     pub(crate) kind: RequestKind,
@@ -55,7 +55,7 @@ pub(crate) struct AttemptTerms<'a> {
     /// The RID of the container that the operation is meant for, where it is known: a container that was recreated under
     /// the same name refuses the request, instead of taking it with the definition of the old one.
     pub(crate) container_rid: Option<HeaderValue>,
-    /// What the driver's own session has seen, where the request is to carry it.
+    /// The session token from the driver's session, if the request is to carry one.
     pub(crate) session: Option<SessionHeaders>,
 }
 
@@ -97,7 +97,7 @@ pub(crate) fn begin_request(
 ///
 /// # Errors
 ///
-/// The operation's path or partition key cannot be sent.
+/// [`ErrorKind::InvalidRequest`] if the operation's path or partition key cannot be sent.
 pub(crate) fn complete_request(
     request: &mut TransportRequest,
     operation: &CosmosOperation,
@@ -176,7 +176,7 @@ fn add_headers(
     Ok(())
 }
 
-/// What a write of an item asks for beside itself.
+/// Adds the headers of write options to a write of an item.
 fn item_write(
     operation: OperationType,
     options: &ItemWriteOptionsView<'_>,
@@ -256,7 +256,7 @@ fn consistency(terms: &AttemptTerms<'_>, headers: &mut HeaderList) {
     }
 }
 
-/// What tells operations apart that travel by the same method.
+/// The header that tells operations apart that share a method and path.
 fn marker_of(operation: OperationType) -> Option<HeaderName> {
     match operation {
         OperationType::Upsert => Some(names::IS_UPSERT),

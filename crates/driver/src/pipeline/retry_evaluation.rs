@@ -1,4 +1,4 @@
-//! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
+//! Evaluates the outcome of an attempt: the next step of its operation, or the result for the caller. Pure.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -19,10 +19,10 @@ use crate::routing::{
 use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 use crate::{Error, ErrorKind};
 
-/// What an operation has been through so far.
+/// The state of an operation between two attempts: budgets, failed endpoints, its partition.
 #[derive(Clone, Debug)]
 pub(crate) struct OperationRetryState {
-    /// What is left of its budgets.
+    /// The retry budgets that are left.
     pub(crate) budgets: Budgets,
     /// Whether some attempt may have been carried out without its response having come.
     pub(crate) was_ambiguous: bool,
@@ -38,7 +38,7 @@ pub(crate) struct OperationRetryState {
     pub(crate) elsewhere: Elsewhere,
     /// Until when a write may wait for its write region; none is for ever.
     pub(crate) wait_end: Option<Instant>,
-    /// What the transport pipeline decided about the last attempt.
+    /// The transport pipeline's decision about the last attempt.
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
     pub(crate) now: Instant,
@@ -127,7 +127,7 @@ impl OperationRetryState {
             self.partition = None;
         }
         // A write that one region after another has failed until none was left, and that some refused: which of them
-        // accepts writes is changing. By the time that it has waited any may, and all of them are tried anew. Not
+        // accepts writes is changing. By the time that it has waited any may, and all of them are tried again. Not
         // after the first: others may only become known by its response, which names the partition.
         self.was_write_refused |= matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
             if status == CosmosStatus::WRITE_FORBIDDEN);
@@ -157,7 +157,7 @@ impl OperationRetryState {
     }
 }
 
-/// What comes after an attempt, and what it says of the account.
+/// The next step after an attempt, and the effects of its outcome on the account's state.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub(crate) verdict: Verdict,
@@ -197,7 +197,7 @@ fn met_as_asked(met: Met, asks_hub: bool) -> Met {
     }
 }
 
-/// What an operation ends with.
+/// The result of an operation, before its diagnostics are added.
 #[derive(Debug)]
 pub(crate) enum Ended {
     /// A response of success.
@@ -206,7 +206,7 @@ pub(crate) enum Ended {
     Failed(Error, Option<TransportResponse>),
 }
 
-/// What the caller is told of the last outcome.
+/// The result for the caller, from the last outcome.
 pub(crate) fn conclude(
     kind: RequestKind,
     outcome: TransportOutcome,

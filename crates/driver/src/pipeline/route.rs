@@ -198,7 +198,7 @@ impl Run<'_> {
         self.core.containers.partition(container, self.operation.target(), now)
     }
 
-    /// What decides how current a read must be.
+    /// The inputs of the decision how current a read must be.
     fn read_terms(&self, account: &AccountEndpointState, terms: &AttemptTerms<'_>) -> ReadTerms {
         let options = self.core.options.account();
         ReadTerms {
@@ -224,7 +224,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the driver's session has seen, where the request is to carry it.
+    /// The session token from the driver's session, if the request is to carry one.
     fn session_headers(
         &self,
         read: ReadTerms,

@@ -13,7 +13,7 @@ use crate::routing::Traffic;
 use crate::system::Clock;
 use crate::transport::TransportPipeline;
 
-/// What stays the same from one attempt of an operation to the next.
+/// The constants of an operation: equal in all of its attempts.
 pub(super) struct Run<'a> {
     pub(super) core: &'a DriverCore,
     pub(super) transport: &'a TransportPipeline,

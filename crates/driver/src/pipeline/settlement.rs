@@ -1,4 +1,4 @@
-//! What comes after an attempt: who is told of its outcome, and what the operation does next.
+//! Applies the outcome of an attempt: to the state of the account and the session, then to the operation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -28,7 +28,7 @@ use crate::session::{Seen, SessionHeaders, SessionNews};
 use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
-/// The longest that an operation waits for a container to be read anew before it tries again with what is known.
+/// The longest that an operation waits for a container to be read again before it retries with the cached metadata.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
 
 /// How often a read asks a region again that is likely to have its session in a moment.
@@ -452,7 +452,7 @@ impl Run<'_> {
             && snapshot.partitions.mechanism(&snapshot.account, self.traffic()).is_some()
     }
 
-    /// Has a container read anew that an outcome says is stale, and waits for it if the operation goes on.
+    /// Refreshes a container that an outcome says is stale, and waits for it if the operation goes on.
     /// Says whether it is.
     async fn refresh_container(
         &self,

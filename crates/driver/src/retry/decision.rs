@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::brief_duration::Brief;
 
-/// What comes after an attempt, with the reason for people.
+/// The step that follows an attempt, with the reason for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -14,11 +14,11 @@ pub enum Decision {
         /// Why.
         reason: &'static str,
     },
-    /// The same endpoint is tried again.
+    /// Retry at this endpoint.
     RetryHere {
         /// After this long.
         after: Duration,
-        /// What is different about it.
+        /// The difference to the attempt before.
         manner: Manner,
         /// Why.
         reason: &'static str,
@@ -45,7 +45,7 @@ pub enum Manner {
     Unchanged,
     /// It goes over another connection, where there is one.
     AnotherConnection,
-    /// It carries a credential that is fetched anew.
+    /// It carries a fresh credential.
     NewCredential,
 }
 

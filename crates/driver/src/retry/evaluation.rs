@@ -6,7 +6,7 @@ use super::budgets::JITTER_RATIO;
 use super::matrix::{Row, Step, row_of};
 use super::{Budget, Budgets, Decision, Manner, Met, Question};
 
-/// What a decision depends on beside the question and the budgets.
+/// The inputs of a decision beside the question and the budgets.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// When the operation ends.
@@ -20,7 +20,7 @@ pub struct Circumstances {
 /// A decision, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// What comes next.
+    /// The step that follows.
     pub decision: Decision,
     /// The budget that the retry is charged to.
     pub charged: Option<Budget>,
@@ -45,7 +45,7 @@ impl Verdict {
     }
 }
 
-/// What an operation has left of other endpoints.
+/// The endpoints that an operation has left beside this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Elsewhere {
     /// Whether there is one that it has not failed on.
@@ -198,7 +198,7 @@ const fn spent_reason(budget: Budget) -> &'static str {
             "the session has not arrived, and the retries are used up"
         }
         Budget::RangeRefresh => "the partition ranges keep changing",
-        Budget::ContainerRefresh => "the container was resolved anew, and is still not the same",
+        Budget::ContainerRefresh => "the container was resolved again, and is still not the same",
     }
 }
 

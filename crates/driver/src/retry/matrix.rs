@@ -11,7 +11,7 @@ use super::{Budget, Manner, Met, Question, RequestKind, RetryTarget};
 use crate::ErrorKind;
 use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
-/// What one kind of outcome means.
+/// One row: a kind of outcome, with the steps and effects that follow from it.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The outcomes it is about.
@@ -20,11 +20,11 @@ pub(crate) struct Row {
     pub(super) kinds: &'static [RequestKind],
     /// How far the requests got that it is about.
     pub(super) sent: Sent,
-    /// What is tried next, in this order.
+    /// The steps that are tried next, in this order.
     pub(super) steps: &'static [Step],
-    /// What it says of the account.
+    /// The effects on the account's state.
     pub(crate) effects: &'static [Effect],
-    /// What the caller is told if nothing is left to try.
+    /// The kind of the caller's error if nothing is left to try.
     pub(crate) error: ErrorKind,
     /// Whether the request may have been carried out although no response says so.
     pub(crate) is_ambiguous: bool,
@@ -74,7 +74,7 @@ impl Step {
     }
 }
 
-/// What an outcome says of the account.
+/// An effect of an outcome on the account's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Its properties are out of date.
@@ -241,7 +241,7 @@ const LOST: &[HttpErrorKind] = &[
     HttpErrorKind::Connect,
 ];
 
-/// What a row has unless it says otherwise.
+/// The defaults of a row.
 const ROW: Row = Row {
     met: Pattern::Success,
     kinds: &RequestKind::ALL,
@@ -284,7 +284,7 @@ const fn failing(reason: UnavailableReason) -> &'static [Effect] {
 /// The table. The row of success comes first, where [`row_of`] finds it.
 pub(super) const MATRIX: &[Row] = &[
     Row { reason: "the service answered", ..ROW },
-    // Credentials. Whether one can be fetched anew is known to the transport pipeline.
+    // Credentials. Whether a fresh one can be fetched is known to the transport pipeline.
     Row {
         met: Pattern::Codes(&[401]),
         steps: &[HERE_WITH_NEW_CREDENTIAL],
@@ -403,7 +403,7 @@ pub(super) const MATRIX: &[Row] = &[
     },
     // A write that fails so may fail everywhere, and for its own sake: the caller decides.
     Row { met: Pattern::Codes(&[500]), kinds: WRITES, is_ambiguous: true, ..ROW },
-    // Whoever stands before the region did not hear from it.
+    // A proxy or load balancer before the region got no answer from it.
     Row {
         met: Pattern::Codes(&[502, 504]),
         kinds: REPEATABLE,
@@ -448,7 +448,7 @@ pub(super) const MATRIX: &[Row] = &[
         reason: "another connection would not help",
         ..ROW
     },
-    // Not an outage: somebody has to trust a root, renew a certificate or find out who stands in between. Elsewhere
+    // Not an outage: the operator has to trust a root, renew a certificate or find out who stands in between. Elsewhere
     // it would only be found later.
     Row {
         met: Pattern::Losses(&[HttpErrorKind::Tls]),

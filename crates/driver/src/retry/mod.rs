@@ -1,4 +1,4 @@
-//! What happens after an attempt: one vocabulary for both pipelines, and for diagnostics.
+//! Retry decisions: one vocabulary for both pipelines, and for diagnostics.
 //!
 //! A [`Question`] says what was asked and what came back; the [`matrix`] is a table, as data, of what each
 //! outcome means; [`Budgets`] say how much of it is left; and the answer is a [`Decision`]. The transport

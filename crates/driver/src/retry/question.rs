@@ -9,13 +9,13 @@ use crate::exchange::{HttpErrorKind, RequestSentStatus};
 /// One attempt, as far as the decision about the next depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What was asked.
+    /// The kind of the request.
     pub kind: RequestKind,
-    /// What came back.
+    /// The outcome of the attempt.
     pub met: Met,
 }
 
-/// What repeating a request may do.
+/// The effect of repeating a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// It changes nothing.
@@ -37,7 +37,7 @@ impl RequestKind {
     }
 }
 
-/// What an attempt came to.
+/// The outcome of an attempt, as far as retries depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Met {
     /// A response of success.

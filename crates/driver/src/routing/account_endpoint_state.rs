@@ -1,4 +1,4 @@
-//! What is known of an account's endpoints: an immutable picture, replaced whole.
+//! The endpoints of an account and their availability: an immutable snapshot, replaced whole.
 //!
 //! Plain data and pure functions: nothing here reads a clock or waits. `location_state_store.rs` holds the
 //! current picture.
@@ -46,7 +46,7 @@ pub(crate) struct AccountEndpointState {
     is_hedging_disabled: bool,
     /// Endpoints of the second gateway: kept, not used.
     thin_client_endpoints: usize,
-    /// What the application should know of the account and of its settings.
+    /// Warnings about the account and its settings, for diagnostics.
     warnings: Option<Arc<[String]>>,
 }
 
@@ -126,7 +126,7 @@ impl AccountEndpointState {
         self.thin_client_endpoints
     }
 
-    /// What the application should know of the account and of its settings.
+    /// Warnings about the account and its settings, for diagnostics.
     pub(crate) fn warnings(&self) -> Option<&Arc<[String]>> {
         self.warnings.as_ref()
     }

@@ -58,7 +58,7 @@ pub(crate) struct AccountMetadataCache {
     policy: LocationPolicy,
     budgets: Budgets,
     clock: Clock,
-    /// Somebody would like the account to be read.
+    /// Requests a read of the account.
     wanted: Notify,
     /// An operation waits for it.
     awaited: Notify,
@@ -74,7 +74,7 @@ struct Reads {
     begun_at: Option<Instant>,
     /// When the last one began that the account answered.
     answered_at: Option<Instant>,
-    /// Whether nobody reads any more: the driver is shutting down.
+    /// Whether the reading task has ended: the driver is shutting down.
     is_over: bool,
 }
 
@@ -170,7 +170,7 @@ impl AccountMetadataCache {
 
     /// Reads the account once, from the first endpoint that answers.
     async fn read(&self) {
-        // Whoever asked before it begins gets what it wants: a permit that stayed would be one more read. Before it
+        // Callers that asked before it begins are served by it: a permit that stayed would be one more read. Before it
         // counts as begun: who asks after that wants the next one.
         for asked in [&self.wanted, &self.awaited] {
             std::pin::pin!(asked.notified()).as_mut().enable();
@@ -340,7 +340,7 @@ pub(super) async fn read_account(
     transport.execute(&request, &mut diagnostics).await.outcome
 }
 
-/// Tells those who wait that nobody reads any more, however the task ended.
+/// Tells waiters that the reading task has ended, for whatever reason.
 struct ReadsOver(Weak<AccountMetadataCache>);
 
 impl Drop for ReadsOver {
@@ -390,7 +390,7 @@ impl AccountMetadataCache {
         let awaited = self.awaited.notified();
         let in_passing = async {
             match was_read {
-                // A read that nobody asks for waits for the first operation: a driver that is not used reads
+                // Without a request, the read waits for the first operation: a driver that is not used reads
                 // nothing.
                 false => self.wanted.notified().await,
                 true => {

@@ -29,7 +29,7 @@ const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 /// How long a container that could not be read is not tried again for operations that can do without.
 const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What is known to be stale.
+/// The part of a container's metadata that is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stale {
     /// The partition ranges.
@@ -64,11 +64,11 @@ struct ContainerEntry {
     /// How many reads were asked for.
     wanted: AtomicU64,
     is_reading: AtomicBool,
-    /// How many of them are done; all, once nobody reads any more.
+    /// How many of them are done; all, once the reading task has ended.
     done: watch::Sender<u64>,
 }
 
-/// What reads came to.
+/// The last outcomes of reads: the metadata, the failure, or both.
 #[derive(Clone, Debug, Default)]
 struct Resolution {
     known: Option<Arc<ContainerMetadata>>,
@@ -310,7 +310,7 @@ impl ContainerEntry {
     }
 }
 
-/// Reads a container for as long as somebody wants it read anew.
+/// Reads a container until no further read is requested.
 struct Reading {
     entry: Arc<ContainerEntry>,
     locations: Arc<LocationStateStore>,
@@ -337,7 +337,7 @@ impl Reading {
     }
 }
 
-/// A task that was aborted, or never started: the driver is shutting down, and nobody is to wait for it.
+/// Releases waiters if the task is aborted or never starts: the driver is shutting down.
 impl Drop for Reading {
     fn drop(&mut self) {
         if !self.is_over {

@@ -1,4 +1,4 @@
-//! What requests to a container need to know of it. Values; `container_cache.rs` reads and keeps them.
+//! Metadata of a container: identity, partition key, partition ranges. Values; `container_cache.rs` reads and keeps them.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) struct RangesCursor {
 impl ContainerMetadata {
     /// # Errors
     ///
-    /// The ranges do not cover the key space.
+    /// [`RoutingMapError`] if the ranges do not cover the key space.
     pub(crate) fn new(
         rid: Arc<str>,
         definition: PartitionKeyDefinition,
@@ -50,7 +50,7 @@ impl ContainerMetadata {
     ///
     /// # Errors
     ///
-    /// With them the ranges do not cover the key space: half a split was listed.
+    /// [`RoutingMapError`] if the ranges do not cover the key space afterwards: half a split was listed.
     pub(crate) fn after(
         &self,
         changes: Vec<PartitionKeyRange>,
@@ -66,7 +66,7 @@ impl ContainerMetadata {
     ///
     /// # Errors
     ///
-    /// The ranges do not cover the key space.
+    /// [`RoutingMapError`] if the ranges do not cover the key space.
     pub(crate) fn with_all(
         &self,
         ranges: Vec<PartitionKeyRange>,
@@ -95,7 +95,7 @@ impl ContainerMetadata {
         &self.rid
     }
 
-    /// What it is partitioned by.
+    /// The definition of the container's partition key.
     #[must_use]
     pub fn partition_key_definition(&self) -> &PartitionKeyDefinition {
         &self.definition

@@ -163,7 +163,7 @@ fn header(text: &str) -> Result<HeaderValue, Error> {
 
 fn parsed_link(link: &str) -> Result<ResourceLink, Error> {
     link.parse().map_err(|error: sidereal_protocol::Error| {
-        Error::new(ErrorKind::InvalidRequest, "the link is no container's").caused_by(error)
+        Error::new(ErrorKind::InvalidRequest, "the link does not name a container").caused_by(error)
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the outcome of an attempt says of the account, as values.
+//! Effects of an attempt's outcome on the account's state, as values.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::retry::{Effect, UnavailableReason};
 /// The effects of one outcome; inline, for a failing region must not cost allocations too.
 pub(crate) type LocationEffects = SmallVec<[LocationEffect; 3]>;
 
-/// What changes in the shared picture of the account.
+/// One change of the account's state.
 #[derive(Clone, Debug)]
 pub(crate) enum LocationEffect {
     /// Its properties are out of date.
@@ -21,7 +21,7 @@ pub(crate) enum LocationEffect {
         endpoint: CosmosEndpoint,
         /// Why.
         reason: UnavailableReason,
-        /// What showed it.
+        /// The traffic that showed it.
         traffic: Traffic,
     },
     /// A partition does not serve at an endpoint.
@@ -30,7 +30,7 @@ pub(crate) enum LocationEffect {
         partition: Option<Arc<Partition>>,
         /// Where.
         endpoint: CosmosEndpoint,
-        /// What showed it.
+        /// The traffic that showed it.
         traffic: Traffic,
         /// Whether it was a probe.
         is_probe: bool,
@@ -48,7 +48,7 @@ pub(crate) struct Attempted<'a> {
     pub(crate) endpoint: &'a CosmosEndpoint,
     /// The partition it was about, if that is known.
     pub(crate) partition: Option<&'a Arc<Partition>>,
-    /// What it was.
+    /// Reads or writes.
     pub(crate) traffic: Traffic,
     /// Whether it was a probe.
     pub(crate) is_probe: bool,
@@ -73,7 +73,7 @@ pub(crate) fn of_lost_request(
 }
 
 impl LocationEffect {
-    /// What an effect of the matrix means after an attempt.
+    /// Binds an effect of the retry matrix to the attempt that showed it.
     pub(crate) fn of(effect: Effect, attempted: &Attempted<'_>) -> Self {
         let (endpoint, traffic) = (attempted.endpoint, attempted.traffic);
         match effect {

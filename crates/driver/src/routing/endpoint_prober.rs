@@ -158,7 +158,7 @@ impl EndpointProber {
     }
 }
 
-/// What the retry matrix makes of a probe's outcome: why the endpoint is to be avoided, if it is.
+/// Why the endpoint stays avoided after a probe, by the retry matrix; `None` if it serves.
 fn failure_in(outcome: &TransportOutcome) -> Option<UnavailableReason> {
     let row = row_of(&Question { kind: RequestKind::Read, met: outcome.met() });
     row.effects.iter().find_map(|effect| match effect {

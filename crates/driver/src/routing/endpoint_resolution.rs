@@ -14,10 +14,10 @@ use super::{
 use crate::diagnostics::RetryTarget;
 use crate::exchange::Endpoint;
 
-/// What an attempt asks of its endpoint.
+/// The requirements on the endpoint of an attempt.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wanted<'a> {
-    /// What must be served.
+    /// Reads or writes.
     pub(crate) traffic: Traffic,
     /// The partition that it is about, if that is known.
     pub(crate) partition: Option<&'a PartitionId>,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{AccountEndpointState, PartitionEndpointState};
 
-/// What is known of an account at a moment.
+/// The account's endpoints and moved partitions at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct LocationSnapshot {
     pub(crate) account: Arc<AccountEndpointState>,

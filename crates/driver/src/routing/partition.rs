@@ -54,7 +54,7 @@ impl Partition {
     }
 }
 
-/// What of a partition is moved.
+/// Reads or writes: a partition's traffic of each kind is moved by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Traffic {
     Reads,

@@ -71,7 +71,7 @@ impl PartitionOverrides {
     }
 }
 
-/// What moves a partition.
+/// The mechanism that moves a partition to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// Every failure: the service says where writes go by refusing them elsewhere.
@@ -80,7 +80,7 @@ pub(crate) enum Mechanism {
     CircuitBreaker,
 }
 
-/// What is known of the failures of one partition.
+/// The failures of one partition, and the endpoint that serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionFailoverEntry {
     /// Where it is served: its own region while failures are only counted.
@@ -167,7 +167,7 @@ impl PartitionFailoverEntry {
         since >= self.window(config).saturating_mul(2)
     }
 
-    /// Whether nothing was heard of it for so long that nobody seems to ask for it.
+    /// Whether it has been idle for so long that it is no longer used.
     fn is_idle(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let heard = self.last_failure_time.max(self.unhealthy_since);
         let heard = self.probed_until.map_or(heard, |until| until.max(heard));
@@ -250,7 +250,7 @@ impl PartitionEndpointState {
         self.overrides.get(partition)?.of(traffic).as_ref()
     }
 
-    /// What would move a partition of an account, if anything.
+    /// The mechanism that would move a partition of an account, if any is in force.
     ///
     /// With one region there is nowhere to move to. Whether the operation is about a partition is the caller's
     /// to know.
@@ -488,7 +488,7 @@ pub(crate) fn claim_probe(
 }
 
 /// The state without entries that count failures too old to matter. What has moved stays until it is probed, or until
-/// nobody asks for it any more.
+/// it is no longer used.
 pub(crate) fn expire_partition_overrides(
     state: &PartitionEndpointState,
     now: Instant,

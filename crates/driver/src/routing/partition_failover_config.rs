@@ -8,9 +8,9 @@ use crate::options::{OptionLayers, PartitionLevelFailover};
 /// When a partition, or a whole endpoint, counts as failing, and when it is tried again.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PartitionFailoverConfig {
-    /// What is in force for an account that asks for automatic partition failover.
+    /// The mechanisms in force for an account that asks for automatic partition failover.
     pub(crate) if_account_asks: PartitionLevelFailover,
-    /// What is in force for any other account.
+    /// The mechanisms in force for any other account.
     pub(crate) if_account_does_not: PartitionLevelFailover,
     /// A circuit opens for reads when more than this have failed.
     pub(crate) read_failure_threshold: u32,

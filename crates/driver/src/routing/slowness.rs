@@ -90,7 +90,7 @@ mod tests {
         Uuid::from_u128(number.into())
     }
 
-    /// How many failures a share of slow requests, one in so many, makes of a thousand.
+    /// The failures among a thousand requests of which one in `n` is slow.
     fn failures_of_a_thousand(one_in: u32) -> usize {
         let slowness = Slowness::default();
         let slow = |number: &u32| match number % one_in {

@@ -2,7 +2,7 @@
 
 use sidereal_protocol::{ConsistencyLevel, OperationType, ReadConsistencyStrategy, ResourceType};
 
-/// What decides how current a read must be.
+/// The inputs of the decision how current a read must be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTerms {
     /// How the call and the settings want reads to get their consistency.

@@ -1,4 +1,4 @@
-//! What the sessions of a driver have seen, container by container and range by range.
+//! The driver's sessions: the progress that was seen of each container, by partition range.
 //!
 //! No lock: the progress of a range is replaced whole, by compare-and-swap that retries, so that no
 //! concurrent response's token is lost. A response changes the range that it is about and nothing else.
@@ -43,7 +43,7 @@ impl Default for SessionContainer {
     }
 }
 
-/// What a request carries of its session.
+/// The session headers of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionHeaders {
     /// How far the session is.
@@ -73,7 +73,7 @@ impl SessionHeaders {
     }
 }
 
-/// What a response says of a container beside its progress.
+/// News of a container in a response, beside its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionNews {
     /// Nothing: it is the container that the session has seen, or the first one that it sees.
@@ -120,7 +120,7 @@ fn header_of(range: &PartitionKeyRangeId, token: &PartitionSessionToken) -> Opti
 }
 
 impl SessionContainer {
-    /// What a request to a container carries: the token of the range that it is about, where that is known, with what
+    /// The session headers of a request to a container: the token of its range, where that is known, with what
     /// was seen of the ranges that it was split or merged from; else of all ranges, from which the service
     /// takes the part it needs.
     pub(crate) fn token_for(
@@ -139,7 +139,7 @@ impl SessionContainer {
         Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept })
     }
 
-    /// What a request carries that may be about several ranges: the token of each, with what was seen of the ranges that it
+    /// The session headers of a request to several ranges: the token of each, with what was seen of the ranges that it
     /// was split or merged from. Others are left out where the container's list of ranges `knows` them, as gone or as
     /// elsewhere, so that the header does not grow with each split; the list may be behind a split that the session has seen.
     pub(crate) fn token_for_ranges<'a>(

@@ -1,4 +1,4 @@
-//! What one response says of its replica's log.
+//! The position of a replica's log, as one response tells it.
 
 use std::fmt;
 

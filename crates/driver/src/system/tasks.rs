@@ -229,7 +229,7 @@ impl fmt::Debug for TaskSpawner {
 async fn catching_panics<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     std::future::poll_fn(|context| {
-        // A future that panicked is not polled again, so nobody sees it half changed.
+        // A future that panicked is not polled again, so its broken state is never seen.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(progress) => progress.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),

@@ -20,7 +20,7 @@ const CHARGE_BOUNDARIES: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 5
 /// Most operations need one attempt, and diagnostics keep 32.
 const ATTEMPTS_BOUNDARIES: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0];
 
-/// What a runtime measures.
+/// The instruments of a runtime.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     duration: Histogram<f64>,

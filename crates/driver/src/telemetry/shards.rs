@@ -1,4 +1,4 @@
-//! How many connections there are, endpoint by endpoint, for whoever collects.
+//! The number of connections by endpoint, counted when a metric reader collects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -23,7 +23,7 @@ struct Transport {
     transport: Weak<AdaptiveTransport>,
 }
 
-/// What connections are counted by.
+/// The attributes that connections are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     endpoint: Endpoint,

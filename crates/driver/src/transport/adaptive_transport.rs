@@ -64,7 +64,7 @@ impl AdaptiveTransport {
     ///
     /// # Errors
     ///
-    /// What kept the request from its response, and how far it got.
+    /// [`HttpError`]: why no response came, and how far the request got.
     pub async fn send(
         &self,
         endpoint: &Endpoint,
@@ -202,7 +202,7 @@ impl AdaptiveTransport {
         }
     }
 
-    /// What there is now, endpoint by endpoint.
+    /// The pools at this moment, by endpoint.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {
         self.endpoints.load().values().map(|entry| entry.pool.load().snapshot()).collect()

@@ -73,8 +73,8 @@ impl AuthorizationPolicy {
         matches!(self.kind, Kind::Tokens(_))
     }
 
-    /// Whether requests may be sent to an endpoint: whoever reads a token could use it (RFC 6750, section 5.2), and
-    /// whoever reads a signature could send another body with it, for as long as its date is valid.
+    /// Refuses endpoints that are not encrypted: an eavesdropper could use a token (RFC 6750, section 5.2), or
+    /// send another body with a signature, for as long as its date is valid.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl AuthorizationPolicy {
             || self.emulator_hosts.iter().any(|host| host.eq_ignore_ascii_case(endpoint.host()));
         let sentence = match self.kind {
             Kind::Tokens(_) | Kind::Fixed(_) => {
-                "a token is sent over https:// only: whoever reads it on the way could use it"
+                "a token is sent over https:// only: anyone who reads it on the way could use it"
                     .into()
             }
             Kind::Key(_) if is_named() => return Ok(()),

@@ -162,7 +162,7 @@ fn http_headers(headers: azure_core::http::headers::Headers) -> Result<HeaderMap
         let name = HeaderName::try_from(name.as_str());
         let value = HeaderValue::try_from(value.as_str());
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(unreadable("the answer has a header that is none of HTTP"));
+            return Err(unreadable("the answer has a malformed header"));
         };
         map.insert(name, value);
     }

@@ -1,4 +1,4 @@
-//! What requests are authorized with, and where access tokens come from.
+//! Credentials: an account key, a source of access tokens, or a resource token.
 
 use std::fmt;
 use std::future::Future;
@@ -9,7 +9,7 @@ use std::time::SystemTime;
 use http::HeaderValue;
 use sidereal_protocol::{AccountKey, AuthorizationToken, Secret};
 
-/// What requests are authorized with. It appears in no output.
+/// The credential of an account. Never printed.
 #[derive(Clone)]
 pub enum Credential {
     /// The key of the account: every request is signed.
@@ -25,7 +25,7 @@ impl Credential {
     ///
     /// # Errors
     ///
-    /// The token cannot be sent as a header.
+    /// `sidereal_protocol::ErrorKind::Authorization` if the token cannot be sent as a header.
     pub fn resource_token(token: &str) -> Result<Self, sidereal_protocol::Error> {
         // The service hands out the whole header text; callers also keep the signature alone.
         let signature = token.rsplit_once("sig=").map_or(token, |(_, signature)| signature);

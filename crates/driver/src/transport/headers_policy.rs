@@ -81,7 +81,7 @@ impl CosmosHeadersPolicy {
         self.templates.fill(varying, |varying| self.built(varying))
     }
 
-    /// The same by insertion.
+    /// Builds the header map by insertion, for the first request of a shape.
     fn built(&self, varying: VaryingHeaders<'_>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         headers.insert(names::DATE, varying.date);

@@ -40,7 +40,7 @@ pub(super) struct TokenCache {
     tasks: TaskSpawner,
 }
 
-/// What the fetching task shares with requests.
+/// The state that the fetching task shares with requests.
 struct Shared {
     source: Arc<dyn AccessTokenSource>,
     scope: Arc<str>,
@@ -115,7 +115,7 @@ impl TokenCache {
             }
             return Ok(token.header.clone());
         }
-        // Each round is a fetch that somebody's refusal invalidated meanwhile; the deadline bounds them.
+        // Each round is a fetch that another request's refusal invalidated meanwhile; the deadline bounds them.
         loop {
             // Before the second look: a fetch that ends after the look is then not missed.
             let mut ended = self.shared.ended.subscribe();
@@ -253,7 +253,7 @@ fn failed(sentence: &'static str) -> HttpError {
     HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
 }
 
-/// Why a source gave no token. A type of its own, because a boxed error is no `Error` itself.
+/// The failure of a token source. A type of its own, because a boxed error does not implement `Error`.
 #[derive(Debug)]
 struct SourceFailure(Box<dyn std::error::Error + Send + Sync>);
 

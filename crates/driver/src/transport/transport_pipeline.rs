@@ -25,12 +25,12 @@ use crate::system::Clock;
 /// The longest timeout of a request: a year, which every clock can hold. Settings may say more.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What is decided about a success, without asking: it is the usual outcome, and has no other.
+/// The decision about a success: a constant, because it is the usual outcome and has no other.
 const ANSWERED: Decision = Decision::Finish { reason: "the service answered" };
 
 /// Brings requests of one account to their endpoints.
 ///
-/// What is done to a request is a fixed, short list of calls, not a chain of policies. Regions are not
+/// The steps are a fixed, short list of calls, not a chain of policies. Regions are not
 /// known here: an attempt stays at its endpoint.
 #[derive(Debug)]
 pub struct TransportPipeline {
@@ -79,7 +79,7 @@ impl TransportPipeline {
         self
     }
 
-    /// The same pipeline with another source of jitter.
+    /// Replaces the source of jitter.
     #[must_use]
     pub fn with_jitter(mut self, jitter: fn(&Clock) -> f64) -> Self {
         self.jitter = jitter;
@@ -252,7 +252,7 @@ impl TransportPipeline {
         Ok(Authorized { date, header })
     }
 
-    /// The same, within the time of an attempt: a token may have to be fetched.
+    /// Authorizes within the time of an attempt: a token may have to be fetched.
     async fn authorized_in_time(
         &self,
         request: &TransportRequest,

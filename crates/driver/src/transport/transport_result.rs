@@ -1,4 +1,4 @@
-//! What comes out of the transport pipeline: a response or its absence, as plain values.
+//! The result of the transport pipeline: a response or its absence, as plain values.
 
 use std::time::Instant;
 
@@ -21,9 +21,9 @@ pub struct TransportResult {
     /// Whether some request of the attempt may have been carried out without its response having come,
     /// whatever the outcome is: a repeated create that meets its own item.
     pub was_ambiguous: bool,
-    /// What was decided at the endpoint: to finish, and why.
+    /// The decision at the endpoint: to finish, and why.
     pub decision: Decision,
-    /// What is left of the retry budgets, for the operation's next attempt; none if nothing was spent.
+    /// The retry budgets left for the operation's next attempt; `None` if nothing was spent.
     pub budgets: Option<Box<Budgets>>,
 }
 
@@ -43,7 +43,7 @@ pub enum TransportOutcome {
     },
     /// The operation's deadline passed.
     DeadlineExceeded {
-        /// What the attempt was doing then.
+        /// The phase of the attempt at that moment.
         phase: Phase,
         /// How far the request got.
         request_sent: RequestSentStatus,

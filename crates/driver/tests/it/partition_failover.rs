@@ -11,7 +11,9 @@ use sidereal_emulator::{
 use sidereal_protocol::{RegionName, ResourceLink, ResourceType};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::three_regions::{Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of};
+use crate::three_regions::{
+    Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 

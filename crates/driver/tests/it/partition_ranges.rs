@@ -9,7 +9,9 @@ use sidereal_protocol::{
     CosmosStatus, OperationType, RegionName, RequestPath, ResourceLink, ResourceType,
 };
 
-use crate::three_regions::{Stack, create, order, orders, read, read_of, regions, upsert, upsert_of};
+use crate::three_regions::{
+    Stack, create, order, orders, read, read_of, regions, upsert, upsert_of,
+};
 
 async fn ranges(stack: &Stack) -> Vec<String> {
     let container = stack.driver.container(&orders()).await.unwrap();

@@ -114,7 +114,7 @@ use RequestKind::{IdempotentWrite, Read, Write};
 const NEXT: Option<RetryTarget> = Some(RetryTarget::NextPreferred);
 const WRITE_REGION: Option<RetryTarget> = Some(RetryTarget::WriteRegion);
 
-/// What a row does: the budgets of its steps in order, the target of the last one, and its effects.
+/// A row in short: the budgets of its steps in order, the target of the last one, and its effects.
 type Meaning = (Vec<Budget>, Option<RetryTarget>, Vec<Effect>, bool);
 
 fn meaning(kind: RequestKind, met: Met) -> Meaning {
@@ -191,7 +191,7 @@ fn each_status_means_what_the_specification_says() {
     }
 }
 
-/// The same for requests without a response, by how far they got.
+/// Rows of requests without a response, by how far they got.
 #[test]
 fn each_loss_means_what_the_specification_says() {
     use Budget::{Connection, Failover, Resend};

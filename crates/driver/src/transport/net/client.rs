@@ -22,7 +22,7 @@ pub(super) struct NetClient {
     limit_raised: OnceLock<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// What the first connection turned out to speak.
+/// The connections of a client, by the protocol that its first connection negotiated.
 enum ClientConnection {
     Http1(Http1Pool),
     Http2(Http2Connection),

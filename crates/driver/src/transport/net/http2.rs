@@ -31,7 +31,7 @@ const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 /// The flow-control window of the connection: eight full streams. It bounds what a connection buffers.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// How long a connection that nobody uses any more may take to send GOAWAY and close.
+/// How long an unused connection may take to send GOAWAY and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a pong that is overdue may still be in the socket, unread: a few turns of the I/O driver.
@@ -43,11 +43,11 @@ pub(super) struct Http2Connection {
     state: Arc<State>,
     /// Ends the connection's task.
     closed: CancellationToken,
-    /// Cancels the token of the connection's task when nobody uses the connection any more.
+    /// Cancels the token of the connection's task when the last user of the connection is gone.
     _unused: DropGuard,
 }
 
-/// What the task of the connection shares with the requests on it.
+/// The state that the connection's task shares with the requests on it.
 struct State {
     endpoint: Endpoint,
     /// The streams that the peer allows now.
@@ -83,7 +83,7 @@ impl Http2Connection {
             // refuses the rest.
             .initial_max_send_streams(config.initial_max_streams as usize)
             .max_header_list_size(MAX_HEAD_BYTES)
-            // RFC 9113, section 8.4: a client need not take pushed streams, and nobody reads them here.
+            // RFC 9113, section 8.4: a client need not take pushed streams, and they are not read here.
             .enable_push(false);
         let (sender, mut connection) = builder.handshake(stream).await.map_err(|error| {
             let sentence = format!("{endpoint} does not speak HTTP/2");
@@ -217,7 +217,7 @@ fn expected_length(headers: &HeaderMap) -> usize {
 }
 
 impl State {
-    /// What an error of `h2` means for a request that got this far.
+    /// Translates an error of `h2` for a request that got this far.
     fn failure(&self, error: h2::Error, sent: RequestSentStatus) -> HttpError {
         let (kind, not_processed, sentence) = self.classify(&error);
         if matches!(kind, HttpErrorKind::GoneAway | HttpErrorKind::ConnectionLost) {
@@ -320,7 +320,7 @@ struct KeepAlive {
     timeout: Duration,
 }
 
-/// Drives a connection: moves frames until it ends, hangs, or nobody uses it any more.
+/// Drives a connection: moves frames until it ends, hangs, or its last user is gone.
 async fn drive(
     mut connection: Connection<Stream, Bytes>,
     mut probe: GoAwayProbe,

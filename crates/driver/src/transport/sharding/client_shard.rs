@@ -85,7 +85,7 @@ impl ClientShard {
         self.id
     }
 
-    /// What sends its requests.
+    /// The HTTP client that sends its requests.
     pub(super) fn client(&self) -> &Arc<dyn HttpClient> {
         &self.client
     }
@@ -152,7 +152,7 @@ impl ClientShard {
         self.drained.notified().await;
     }
 
-    /// What selection sees.
+    /// The shard as selection sees it.
     pub(super) fn view(&self, config: &ShardingConfig) -> ShardView {
         let failures = self.counters.consecutive_failures.load(Ordering::Relaxed);
         ShardView {
@@ -174,7 +174,7 @@ impl ClientShard {
         last >= moment && last > self.counters.created
     }
 
-    /// What health checks see.
+    /// The shard as health checks see it.
     pub(super) fn stats(&self) -> ShardStats {
         // Relaxed: each figure stands alone, and a check that reads one late is a sweep late.
         let time =

@@ -6,7 +6,7 @@ use crate::options::{ShardingOptionsView, two_per_processor};
 
 /// How many connections share the load of an endpoint, and when one is evicted.
 ///
-/// What each means, and its default, is with [`ShardingOptions`](crate::options::ShardingOptions).
+/// The meaning and the default of each are documented at [`ShardingOptions`](crate::options::ShardingOptions).
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs, reason = "each field is documented where the setting is declared")]
 pub struct ShardingConfig {
@@ -31,7 +31,7 @@ pub struct ShardingConfig {
 }
 
 impl ShardingConfig {
-    /// The same settings for requests whose answers may take this long: as long as an answer is not late, its
+    /// Adapts the settings to requests whose answers may take this long: as long as an answer is not late, its
     /// connection does not hang.
     #[must_use]
     pub fn for_answers_within(self, request_timeout: Duration) -> Self {

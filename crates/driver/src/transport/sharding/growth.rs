@@ -10,8 +10,8 @@ use super::shard_pool::EndpointShardPool;
 use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::transport::HttpClient;
 
-/// How much longer than its own connect timeout a client may take to report a failure. A client of
-/// somebody else may have no timeout at all, and must not keep its slot for ever.
+/// How much longer than its own connect timeout a client may take to report a failure. A foreign
+/// client may have no timeout at all, and must not keep its slot for ever.
 const CONNECT_SLACK: Duration = Duration::from_secs(1);
 
 /// How long a request waits for a stream before there may be more shards than the eager ones. Longer than a
@@ -49,7 +49,7 @@ impl EndpointShardPool {
             pool.connect(&shard).await;
         });
         if !started {
-            // The runtime is shutting down: nobody will make the connection.
+            // The runtime is shutting down: the connection will never be made.
             self.close();
         }
     }

@@ -3,7 +3,7 @@
 //! [`EndpointShardPool`] carries out what the pure files decide: `selection.rs` (which shard),
 //! `shard_health.rs` (which is unhealthy), `load_spread.rs` (how many take new requests). Its state has
 //! owners: `shard_list.rs`, `wait_queue.rs`, `load_meter.rs`, `connect_waiters.rs`, `growth_backoff.rs`.
-//! What it does with them is in `reservation.rs` (a stream for a request), `sending.rs` (the request over it),
+//! The operations on them are in `reservation.rs` (a stream for a request), `sending.rs` (the request over it),
 //! `growth.rs`, `eviction.rs` and `sweep.rs`.
 //!
 //! `stream_slots.rs` and `wait_queue.rs` are lock-free structures that many threads change at once; they

@@ -1,4 +1,4 @@
-//! What a pool is for, and what it is made with.
+//! The kind of a pool, and the configuration it is made with.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::ShardingConfig;
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{HttpClientConfig, HttpClientFactory};
 
-/// What a pool is for.
+/// The kind of a pool, by version of HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PoolKind {
     /// HTTP/2, or a client that does not say: several clients, each with its streams.
@@ -15,12 +15,12 @@ pub enum PoolKind {
     Plain,
 }
 
-/// What pools are made with.
+/// The configuration of pools, shared by those of one transport.
 #[derive(Clone, Debug)]
 pub struct PoolContext {
     /// Where clients come from.
     pub factory: Arc<dyn HttpClientFactory>,
-    /// What they are made with.
+    /// The configuration of clients.
     pub client_config: HttpClientConfig,
     /// How many there are, and when one is evicted.
     pub sharding: ShardingConfig,

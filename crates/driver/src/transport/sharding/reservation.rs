@@ -67,8 +67,8 @@ impl EndpointShardPool {
     /// # Errors
     ///
     /// [`HttpErrorKind::QueueFull`] if no more requests may wait; [`HttpErrorKind::Timeout`] at the deadline,
-    /// or if no request at the endpoint was answered for as long as one may take; why no connection could be
-    /// made.
+    /// or if no request at the endpoint was answered for as long as one may take; [`HttpErrorKind::Connect`],
+    /// [`HttpErrorKind::Tls`] or [`HttpErrorKind::Proxy`] if no connection could be made.
     pub(in crate::transport) async fn reserve_stream(
         self: &Arc<Self>,
         diagnostics: &mut RequestDiagnostics,
@@ -288,7 +288,7 @@ impl EndpointShardPool {
         }
     }
 
-    /// Gives a stream to the first waiter that is not cancelled; gives it back if there is none.
+    /// Gives a stream to the first waiter that is not cancelled; returns it if every waiter is.
     fn hand_over(self: &Arc<Self>, mut reservation: Reservation) -> Option<Reservation> {
         while let Some(first) = self.queue().dequeue() {
             self.note_turn();

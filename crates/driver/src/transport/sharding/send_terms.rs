@@ -1,8 +1,8 @@
-//! What a request asks of the transport beside being sent.
+//! Time limits and constraints of sending one request.
 
 use std::time::{Duration, Instant};
 
-/// What a request asks of the transport beside being sent.
+/// Time limits and constraints of sending one request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendTerms {
     /// The end of the operation: a request that has no answer by then fails, and one that has a stream

@@ -20,7 +20,7 @@ impl EndpointShardPool {
     ///
     /// # Errors
     ///
-    /// Why no response came; a full wait queue is [`HttpErrorKind::QueueFull`].
+    /// [`HttpError`]: why no response came; a full wait queue is [`HttpErrorKind::QueueFull`].
     pub async fn send(
         self: &Arc<Self>,
         request: &mut HttpRequest,
@@ -74,7 +74,7 @@ impl EndpointShardPool {
         outcome
     }
 
-    /// What an error says about the shard it came over.
+    /// Records an error in the health of the shard it came over.
     fn record_failure(self: &Arc<Self>, shard: &Arc<ClientShard>, error: &HttpError) {
         match error.kind() {
             // The connection has ended, for this request and the next.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ShardingConfig;
 
-/// What is known of a shard's requests.
+/// Statistics of a shard's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStats {

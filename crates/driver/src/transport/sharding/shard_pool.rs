@@ -87,7 +87,7 @@ impl EndpointShardPool {
         })
     }
 
-    /// What the pool is for.
+    /// The kind of the pool.
     #[must_use]
     pub fn kind(&self) -> PoolKind {
         self.kind
@@ -209,7 +209,7 @@ impl EndpointShardPool {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch the queue; says whether nobody did.
+    /// Claims the watch over the queue; `false` if a task watches it already.
     pub(super) fn begin_watching_queue(&self) -> bool {
         // Read first: while requests wait, each newcomer looks. AcqRel: pairs with `end_watching_queue`.
         !self.is_queue_watched.load(Ordering::Relaxed)
