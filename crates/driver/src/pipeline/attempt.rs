@@ -8,7 +8,7 @@ use crate::transport::TransportResult;
 
 /// Where an attempt goes.
 #[derive(Debug)]
-pub(super) struct Routed {
+pub(super) struct AttemptRoute {
     pub(super) endpoint: CosmosEndpoint,
     /// If it is a probe of a region that its partition has left: where the partition is served.
     pub(super) probe: Option<CosmosEndpoint>,
@@ -18,7 +18,7 @@ pub(super) struct Routed {
     pub(super) is_diverted: bool,
 }
 
-impl Routed {
+impl AttemptRoute {
     pub(super) fn to(endpoint: CosmosEndpoint) -> Self {
         Self { endpoint, probe: None, pause: Duration::ZERO, is_diverted: false }
     }
@@ -26,7 +26,7 @@ impl Routed {
 
 /// The outcome of an attempt, with that of the hedge that may have joined it.
 #[derive(Debug)]
-pub(super) struct Raced<'a> {
+pub(super) struct RaceOutcome<'a> {
     /// The outcome that counts.
     pub(super) result: TransportResult,
     /// Where it comes from: where the attempt went, unless a hedge has won.
@@ -48,11 +48,15 @@ pub(super) struct OtherLeg {
     pub(super) result: Option<TransportResult>,
 }
 
-impl<'a> Raced<'a> {
+impl<'a> RaceOutcome<'a> {
     /// An attempt that no hedge has joined.
     #[inline] // So that the outcome is not copied once more.
-    pub(super) fn alone(result: TransportResult, routed: &'a Routed, started: Instant) -> Self {
-        let endpoint = Cow::Borrowed(&routed.endpoint);
+    pub(super) fn unhedged(
+        result: TransportResult,
+        route: &'a AttemptRoute,
+        started: Instant,
+    ) -> Self {
+        let endpoint = Cow::Borrowed(&route.endpoint);
         Self { result, endpoint, started, is_hedge: false, other: None }
     }
 }

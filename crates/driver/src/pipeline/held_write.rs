@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use sidereal_protocol::CosmosStatus;
 
-use super::attempt::Raced;
-use super::deadline::earlier;
-use super::run::Run;
-use super::{Ended, OperationRetryState, conclude};
+use super::attempt::RaceOutcome;
+use super::deadline::min_deadline;
+use super::run::OperationRun;
+use super::{OperationOutcome, OperationRetryState, conclude};
 use crate::diagnostics::Decision;
 use crate::retry::{Budget, Effect, Question, RequestKind, UnavailableReason, Verdict, row_of};
 use crate::routing::{
@@ -33,7 +33,7 @@ pub(super) enum Admission {
     TimedOut,
 }
 
-impl Run<'_> {
+impl OperationRun<'_> {
     /// When a write stops waiting for its write region: at the operation's deadline, or after the time of the settings.
     pub(super) fn wait_end(&self, started: Instant) -> Option<Instant> {
         self.deadline.or_else(|| started.checked_add(self.availability.max_write_region_wait()))
@@ -93,10 +93,10 @@ impl Run<'_> {
     pub(super) fn refused_everywhere(
         &self,
         verdict: &Verdict,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         state: &OperationRetryState,
     ) -> Option<Verdict> {
-        let TransportOutcome::HttpError(response) = &raced.result.outcome else { return None };
+        let TransportOutcome::HttpError(response) = &race.result.outcome else { return None };
         let is_next = |decision: Decision| match decision {
             Decision::RetryHere { .. } => verdict.charged == Some(Budget::Failover),
             Decision::RetryElsewhere { .. } => true,
@@ -108,7 +108,7 @@ impl Run<'_> {
             && self.may_wait(state)
             && !is_reachable_elsewhere(
                 &self.core.locations.snapshot(),
-                &self.wanted(state, Some(&raced.endpoint.endpoint)),
+                &self.route_request(state, Some(&race.endpoint.endpoint)),
             );
         let decision = Decision::AwaitWriteRegion { reason: REFUSED_EVERYWHERE };
         is_refused.then_some(Verdict { decision, charged: None })
@@ -117,7 +117,7 @@ impl Run<'_> {
     /// Holds writes back after an attempt that showed that they have nowhere to go.
     pub(super) fn hold_writes(
         &self,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         effects: &[LocationEffect],
         decision: Decision,
         state: &OperationRetryState,
@@ -131,13 +131,12 @@ impl Run<'_> {
         let follows_partition = self.follows_partition(state);
         let is_lost = has_effect(|it| *it == UnavailableReason::TransportError);
         // An attempt that fails at once, moments after another one was answered, is the failure of a connection.
-        let is_silent = raced
+        let is_silent = race
             .started
             .checked_sub(RECENT)
-            .is_none_or(|moment| self.core.answers.is_silent_since(raced.endpoint.slot, moment));
+            .is_none_or(|moment| self.core.answers.is_silent_since(race.endpoint.slot, moment));
         let region = || OutageScope::region(writer.endpoint.clone());
-        if is_lost && is_silent && !follows_partition && raced.endpoint.endpoint == writer.endpoint
-        {
+        if is_lost && is_silent && !follows_partition && race.endpoint.endpoint == writer.endpoint {
             return self.core.write_gate.close(region(), OutageCause::Lost);
         }
         if !matches!(decision, Decision::AwaitWriteRegion { .. }) {
@@ -168,8 +167,8 @@ impl Run<'_> {
     }
 
     /// Lets writes go on after one that was served.
-    pub(super) fn release_writes(&self, raced: &Raced<'_>, state: &OperationRetryState) {
-        if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(raced) {
+    pub(super) fn release_writes(&self, race: &RaceOutcome<'_>, state: &OperationRetryState) {
+        if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(race) {
             return;
         }
         let Some(writer) = self.only_writer() else { return };
@@ -179,19 +178,19 @@ impl Run<'_> {
             let scope = OutageScope { partition: Some(partition.id.clone()), ..region.clone() };
             was_held = self.core.write_gate.open(&scope);
             if was_held {
-                self.core.locations.writes_served_at(&partition.id, &raced.endpoint);
+                self.core.locations.writes_served_at(&partition.id, &race.endpoint);
             }
         }
-        let is_writer = raced.endpoint.endpoint == writer.endpoint;
+        let is_writer = race.endpoint.endpoint == writer.endpoint;
         if is_writer && (self.core.write_gate.open(&region) || was_held) {
             self.core.locations.endpoint_recovered(&writer.endpoint, Clock::now());
         }
     }
 
     /// Whether an outcome is the answer of a region that serves, be it a refusal.
-    pub(super) fn was_served(&self, raced: &Raced<'_>) -> bool {
-        let outcome = &raced.result.outcome;
-        let row = row_of(&Question { kind: self.kind, met: outcome.met() });
+    pub(super) fn was_served(&self, race: &RaceOutcome<'_>) -> bool {
+        let outcome = &race.result.outcome;
+        let row = row_of(&Question { kind: self.kind, outcome: outcome.attempt_outcome() });
         let is_failing = row
             .effects
             .iter()
@@ -206,7 +205,7 @@ impl Run<'_> {
         &self,
         last: Option<TransportOutcome>,
         state: &OperationRetryState,
-    ) -> Ended {
+    ) -> OperationOutcome {
         if let Some(outcome) = last {
             return conclude(self.kind, outcome, state);
         }
@@ -214,13 +213,13 @@ impl Run<'_> {
             Some(_) => ErrorKind::DeadlineExceeded,
             None => ErrorKind::Unavailable,
         };
-        Ended::Failed(Error::new(kind, NEVER_SENT), None)
+        OperationOutcome::Failed(Error::new(kind, NEVER_SENT), None)
     }
 
     /// Waits by itself for as long as a write may that nothing else holds back.
     pub(super) async fn pause(&self, state: &OperationRetryState) {
         let pause = LONGEST_PAUSE.mul_f64(0.5 + 0.5 * self.core.clock().random());
-        let end = earlier(Clock::now().checked_add(pause), state.wait_end);
+        let end = min_deadline(Clock::now().checked_add(pause), state.wait_end);
         if let Some(end) = end {
             tokio::time::sleep_until(end.into()).await;
         }

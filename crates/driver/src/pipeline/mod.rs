@@ -9,8 +9,8 @@
 mod attempt;
 mod deadline;
 mod held_write;
-mod observation;
 mod operation_pipeline;
+mod operation_tracing;
 mod race;
 mod request;
 mod retry_evaluation;
@@ -19,12 +19,12 @@ mod run;
 mod settlement;
 mod silence;
 
-use attempt::Raced;
-use deadline::earlier;
+use attempt::RaceOutcome;
+use deadline::min_deadline;
 use held_write::Admission;
 pub(crate) use operation_pipeline::{OperationPipeline, execute_operation_pipeline};
 use request::{AttemptTerms, begin_request, complete_request};
 use retry_evaluation::{
-    Ended, Evaluation, OperationRetryState, conclude, evaluate_transport_result,
+    Evaluation, OperationOutcome, OperationRetryState, conclude, evaluate_transport_result,
 };
-use run::Run;
+use run::OperationRun;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use super::attempt::{OtherLeg, Raced, Routed};
-use super::deadline::until;
-use super::run::Run;
+use super::attempt::{AttemptRoute, OtherLeg, RaceOutcome};
+use super::deadline::sleep_until;
+use super::run::OperationRun;
 use super::silence::SILENT;
 use super::{AttemptTerms, OperationRetryState, begin_request, complete_request};
 use crate::CosmosOperation;
@@ -19,7 +19,7 @@ use crate::transport::{TransportRequest, TransportResult};
 /// The latency that is assumed while too few are known: the threshold of a hedge.
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
-impl Run<'_> {
+impl OperationRun<'_> {
     /// How slow an attempt is before it is hedged, if it may be.
     pub(super) fn hedging_threshold(&self, now: Instant) -> Duration {
         let is_healthy = |slot: usize| {
@@ -50,11 +50,11 @@ impl Run<'_> {
     pub(super) async fn race<'r>(
         &self,
         request: &mut TransportRequest,
-        routed: &'r Routed,
+        route: &'r AttemptRoute,
         terms: &AttemptTerms<'_>,
         state: &OperationRetryState,
         diagnostics: &mut DiagnosticsContextBuilder,
-    ) -> Raced<'r> {
+    ) -> RaceOutcome<'r> {
         let started = state.now;
         let (ratio, burst) =
             (self.availability.hedging_budget_ratio(), self.availability.hedging_budget_burst());
@@ -70,17 +70,17 @@ impl Run<'_> {
             tokio::select! {
                 // The outcome first: an attempt that has ended needs no hedge.
                 biased;
-                result = &mut primary => return Raced::alone(result, routed, started),
+                result = &mut primary => return RaceOutcome::unhedged(result, route, started),
                 // One timer: of a write that is not hedged, its region's silence is the first that counts.
-                () = until(fires_at.or(silent_at)) => {
-                    let hedge = fires_at.and_then(|_| self.hedge_request(routed, terms, state));
+                () = sleep_until(fires_at.or(silent_at)) => {
+                    let hedge = fires_at.and_then(|_| self.hedge_request(route, terms, state));
                     match hedge {
-                        Some(hedge) => Ok(self.join(primary, routed, hedge, silent_at).await),
+                        Some(hedge) => Ok(self.join(primary, route, hedge, silent_at).await),
                         None => tokio::select! {
                             biased; // The outcome first, as above.
-                            result = &mut primary => return Raced::alone(result, routed, started),
+                            result = &mut primary => return RaceOutcome::unhedged(result, route, started),
                             // On the heap: few attempts meet a silent region.
-                            silent = Box::pin(self.silent(routed, started, silent_at)) => Err(silent),
+                            silent = Box::pin(self.silent(route, started, silent_at)) => Err(silent),
                         },
                     }
                 }
@@ -90,35 +90,35 @@ impl Run<'_> {
             Ok(joined) => joined,
             Err(abandoned) => {
                 diagnostics.left(SILENT);
-                return Raced::alone(abandoned, routed, started);
+                return RaceOutcome::unhedged(abandoned, route, started);
             }
         };
-        joined.raced(routed, started, diagnostics)
+        joined.into_outcome(route, started, diagnostics)
     }
 
     /// Waits until an attempt is given up because its region is silent; for ever, if its silence does not count.
     async fn silent(
         &self,
-        routed: &Routed,
+        route: &AttemptRoute,
         started: Instant,
         silent_at: Option<Instant>,
     ) -> TransportResult {
-        until(silent_at).await;
-        self.abandoned(routed, started).await
+        sleep_until(silent_at).await;
+        self.abandoned(route, started).await
     }
 
     /// Waits for the leg of a race that is left, unless its region is silent.
     async fn unless_silent(
         &self,
         leg: Pin<&mut impl Future<Output = TransportResult>>,
-        routed: &Routed,
+        route: &AttemptRoute,
         started: Instant,
         silent_at: Option<Instant>,
     ) -> TransportResult {
         tokio::select! {
             biased; // The outcome first: a region that has answered is not silent.
             result = leg => result,
-            silent = self.silent(routed, started, silent_at) => silent,
+            silent = self.silent(route, started, silent_at) => silent,
         }
     }
 
@@ -126,10 +126,10 @@ impl Run<'_> {
     async fn join(
         &self,
         mut primary: Pin<&mut impl Future<Output = TransportResult>>,
-        routed: &Routed,
+        route: &AttemptRoute,
         hedge: Hedge,
         silent_at: Option<Instant>,
-    ) -> Joined {
+    ) -> FinishedRace {
         let started = Clock::now();
         let mut diagnostics = DiagnosticsContextBuilder::new(hedge.request.activity_id, started);
         // On the heap: few attempts are hedged, and all of them would be larger by it.
@@ -142,36 +142,36 @@ impl Run<'_> {
             result = &mut secondary => (true, result),
         };
         let decided = match (is_final(kind, &first.outcome), is_hedge) {
-            (true, _) => Decided { is_hedge, result: first, other: None },
+            (true, _) => RaceDecision { is_hedge, result: first, other: None },
             (false, false) => {
-                let hedged = Routed::to(hedge.endpoint.clone());
+                let hedged = AttemptRoute::to(hedge.endpoint.clone());
                 let silent_at = silent_at.and(self.silence_counts_at(started));
                 let other = self.unless_silent(secondary.as_mut(), &hedged, started, silent_at);
-                Decided::of_both(first, Box::pin(other).await)
+                RaceDecision::of_both(first, Box::pin(other).await)
             }
             (false, true) => {
-                let other = self.unless_silent(primary, routed, started, silent_at);
-                Decided::of_both(Box::pin(other).await, first)
+                let other = self.unless_silent(primary, route, started, silent_at);
+                RaceDecision::of_both(Box::pin(other).await, first)
             }
         };
         drop(secondary);
-        Joined { decided, endpoint: hedge.endpoint, diagnostics }
+        FinishedRace { decided, endpoint: hedge.endpoint, diagnostics }
     }
 
     /// The request of a hedge, if there is a region for it and the budget allows it.
     fn hedge_request(
         &self,
-        routed: &Routed,
+        route: &AttemptRoute,
         terms: &AttemptTerms<'_>,
         state: &OperationRetryState,
     ) -> Option<Hedge> {
-        let endpoint = match &routed.probe {
+        let endpoint = match &route.probe {
             // A probe is slow: its partition is served elsewhere already.
             Some(moved_to) => moved_to.clone(),
             None => {
                 let snapshot = self.core.locations.snapshot();
-                let wanted = self.wanted(state, Some(&routed.endpoint.endpoint));
-                resolve_hedge(&snapshot, &wanted, Clock::now())?.clone()
+                let request = self.route_request(state, Some(&route.endpoint.endpoint));
+                resolve_hedge(&snapshot, &request, Clock::now())?.clone()
             }
         };
         if !self.core.hedging_budget.spend() {
@@ -194,14 +194,14 @@ struct Hedge {
 }
 
 /// Which leg of a race counts.
-struct Decided {
+struct RaceDecision {
     is_hedge: bool,
     result: TransportResult,
     /// The outcome of the other leg, unless that was cancelled.
     other: Option<TransportResult>,
 }
 
-impl Decided {
+impl RaceDecision {
     /// Both legs have ended, and the first of them did not end the race.
     fn of_both(primary: TransportResult, hedge: TransportResult) -> Self {
         let is_hedge = is_better_informed(&hedge.outcome, &primary.outcome);
@@ -211,23 +211,23 @@ impl Decided {
 }
 
 /// A race that is over.
-struct Joined {
-    decided: Decided,
+struct FinishedRace {
+    decided: RaceDecision,
     /// Where the hedge went.
     endpoint: CosmosEndpoint,
     /// The diagnostics of the hedge.
     diagnostics: DiagnosticsContextBuilder,
 }
 
-impl Joined {
+impl FinishedRace {
     /// The outcome of the race, with the hedge's diagnostics added to the attempt's.
-    fn raced<'r>(
+    fn into_outcome<'r>(
         mut self,
-        routed: &'r Routed,
+        route: &'r AttemptRoute,
         started: Instant,
         diagnostics: &mut DiagnosticsContextBuilder,
-    ) -> Raced<'r> {
-        let Decided { is_hedge, result, other } = self.decided;
+    ) -> RaceOutcome<'r> {
+        let RaceDecision { is_hedge, result, other } = self.decided;
         match is_hedge {
             true => diagnostics.left(LEFT),
             false => self.diagnostics.left(LEFT),
@@ -235,11 +235,11 @@ impl Joined {
         let hedge_started = self.diagnostics.started();
         diagnostics.absorb(self.diagnostics);
         let (won, lost, started) = match is_hedge {
-            true => (Cow::Owned(self.endpoint), routed.endpoint.clone(), hedge_started),
-            false => (Cow::Borrowed(&routed.endpoint), self.endpoint, started),
+            true => (Cow::Owned(self.endpoint), route.endpoint.clone(), hedge_started),
+            false => (Cow::Borrowed(&route.endpoint), self.endpoint, started),
         };
         let other = Some(Box::new(OtherLeg { endpoint: lost, result: other }));
-        Raced { result, endpoint: won, started, is_hedge, other }
+        RaceOutcome { result, endpoint: won, started, is_hedge, other }
     }
 }
 

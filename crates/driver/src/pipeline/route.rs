@@ -6,14 +6,14 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 
-use super::attempt::Routed;
-use super::run::Run;
+use super::attempt::AttemptRoute;
+use super::run::OperationRun;
 use super::{AttemptTerms, OperationRetryState};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext, RetryTarget};
 use crate::exchange::Endpoint;
 use crate::retry::RequestKind;
 use crate::routing::{
-    AccountEndpointState, CosmosEndpoint, Partition, Route, Traffic, Wanted, resolve_route,
+    AccountEndpointState, CosmosEndpoint, Partition, Route, RouteRequest, Traffic, resolve_route,
     serving_session_home, session_home,
 };
 use crate::session::{ReadTerms, SessionHeaders, sends_session_token};
@@ -26,14 +26,14 @@ const LONGEST_SESSION_PAUSE: Duration = Duration::from_millis(100);
 /// be back by then.
 const LONGEST_ARRIVAL_PAUSE: Duration = Duration::from_secs(1);
 
-impl Run<'_> {
+impl OperationRun<'_> {
     /// Where the next attempt goes.
     pub(super) fn route(
         &self,
         state: &mut OperationRetryState,
         terms: &mut AttemptTerms<'_>,
         diagnostics: &mut DiagnosticsContextBuilder,
-    ) -> Routed {
+    ) -> AttemptRoute {
         if let Some(partition) = self.resolve_partition(state.now) {
             state.partition = Some(partition);
         }
@@ -49,38 +49,41 @@ impl Run<'_> {
         let read = self.read_terms(account, terms);
         terms.strategy = read.effective_strategy();
         terms.container_rid = self.container_rid(partition.map(|it| &**it));
-        if state.takes_session_anew {
+        if state.refresh_session_token {
             terms.session = self.session_headers(read, partition.map(|it| &**it));
         }
         if self.is_about_account() {
-            return Routed::to(account.default_endpoint().clone());
+            return AttemptRoute::to(account.default_endpoint().clone());
         }
         if let Some(endpoint) = &state.pinned {
-            return Routed::to(endpoint.clone());
+            return AttemptRoute::to(endpoint.clone());
         }
         if !account.has_no_marks() && account.due_for_probe(state.now).next().is_some() {
             self.core.prober.request();
         }
-        let wanted = self.wanted(state, None);
-        let route = resolve_route(&snapshot, &wanted, self.core.locations.config(), state.now);
-        let mut routed = self.claimed(route, state);
-        if diagnostics.attempts().is_empty() && routed.probe.is_none() {
-            self.look_for_session(&mut routed, terms, &wanted, state.now);
+        let request = self.route_request(state, None);
+        let route = resolve_route(&snapshot, &request, self.core.locations.config(), state.now);
+        let mut attempt_route = self.claimed(route, state);
+        if diagnostics.attempts().is_empty() && attempt_route.probe.is_none() {
+            self.look_for_session(&mut attempt_route, terms, &request, state.now);
         }
         terms.is_hub_only = state.target == RetryTarget::WriteRegion
-            && wanted.traffic == Traffic::Reads
-            && session_home(&snapshot, &wanted, self.core.locations.config(), state.now)
-                == Some(&routed.endpoint);
+            && request.traffic == Traffic::Reads
+            && session_home(&snapshot, &request, self.core.locations.config(), state.now)
+                == Some(&attempt_route.endpoint);
         state.asks_hub = terms.is_hub_only;
         state.asks_only_writer = !account.is_multi_write()
-            && account.write_endpoints().first().is_some_and(|it| it.slot == routed.endpoint.slot);
-        if routed.probe.is_some() {
+            && account
+                .write_endpoints()
+                .first()
+                .is_some_and(|it| it.slot == attempt_route.endpoint.slot);
+        if attempt_route.probe.is_some() {
             terms.execution_context = ExecutionContext::CircuitBreakerProbe;
         }
         if let Some(partition) = partition {
-            partition.activity.note(routed.endpoint.slot, self.core.tick(state.now));
+            partition.activity.note(attempt_route.endpoint.slot, self.core.tick(state.now));
         }
-        routed
+        attempt_route
     }
 
     /// Notes what the application should know of the account and of its settings.
@@ -102,36 +105,37 @@ impl Run<'_> {
     /// meet there costs a request and a round trip.
     fn look_for_session(
         &self,
-        routed: &mut Routed,
+        attempt_route: &mut AttemptRoute,
         terms: &AttemptTerms<'_>,
-        wanted: &Wanted<'_>,
+        request: &RouteRequest<'_>,
         now: Instant,
     ) {
         let Some(seen) = terms.session.as_ref().and_then(|it| it.kept) else { return };
-        if wanted.traffic == Traffic::Writes || seen.slot == routed.endpoint.slot {
+        if request.traffic == Traffic::Writes || seen.slot == attempt_route.endpoint.slot {
             return;
         }
         let age = now.saturating_duration_since(seen.at);
-        let Some(behind) = self.core.lags.behind(routed.endpoint.slot, age) else { return };
-        if self.core.lags.claim_trial(routed.endpoint.slot, age, now) {
+        let Some(behind) = self.core.lags.behind(attempt_route.endpoint.slot, age) else { return };
+        if self.core.lags.claim_trial(attempt_route.endpoint.slot, age, now) {
             return;
         }
         let snapshot = self.core.locations.snapshot();
-        let home = serving_session_home(&snapshot, wanted, self.core.locations.config(), now);
+        let home = serving_session_home(&snapshot, request, self.core.locations.config(), now);
         let may_pause = behind <= LONGEST_SESSION_PAUSE;
         match home {
             Some(home)
-                if !may_pause || !self.is_sooner_here(behind, &routed.endpoint, home, now) =>
+                if !may_pause
+                    || !self.is_sooner_here(behind, &attempt_route.endpoint, home, now) =>
             {
-                routed.endpoint = home.clone();
-                routed.is_diverted = true;
+                attempt_route.endpoint = home.clone();
+                attempt_route.is_diverted = true;
             }
-            _ if may_pause => routed.pause = behind,
+            _ if may_pause => attempt_route.pause = behind,
             // The region that has the session does not serve: nothing is gained by asking before it has arrived.
             None if !snapshot.account.is_multi_write() => {
                 let pause = behind.min(LONGEST_ARRIVAL_PAUSE);
                 let has_time = self.deadline.is_none_or(|deadline| now + pause < deadline);
-                routed.pause = if has_time { pause } else { Duration::ZERO };
+                attempt_route.pause = if has_time { pause } else { Duration::ZERO };
             }
             _ => {}
         }
@@ -150,9 +154,9 @@ impl Run<'_> {
         let age = now.saturating_duration_since(seen.at);
         let behind = self.core.lags.behind(met_at.slot, age)?;
         let snapshot = self.core.locations.snapshot();
-        let wanted = self.wanted(state, None);
+        let request = self.route_request(state, None);
         // Also if it was left: as failing it answers soon, as slow it does not.
-        let home = session_home(&snapshot, &wanted, self.core.locations.config(), now)?;
+        let home = session_home(&snapshot, &request, self.core.locations.config(), now)?;
         let is_sooner = self.is_sooner_here(behind, met_at, home, now);
         (behind <= LONGEST_SESSION_PAUSE && is_sooner).then_some(behind)
     }
@@ -175,17 +179,19 @@ impl Run<'_> {
     }
 
     /// A route, once it is known whether this operation is the one that probes.
-    fn claimed(&self, route: Route<'_>, state: &OperationRetryState) -> Routed {
+    fn claimed(&self, route: Route<'_>, state: &OperationRetryState) -> AttemptRoute {
         let (home, moved_to) = match route {
-            Route::To(endpoint) => return Routed::to(endpoint.clone()),
+            Route::To(endpoint) => return AttemptRoute::to(endpoint.clone()),
             Route::ProbeOr { home, moved_to } => (home, moved_to),
         };
         let is_claimed = state.partition.as_ref().is_some_and(|partition| {
             self.core.locations.claim_probe(&partition.id, self.traffic(), state.now)
         });
         match is_claimed {
-            true => Routed { probe: Some(moved_to.clone()), ..Routed::to(home.clone()) },
-            false => Routed::to(moved_to.clone()),
+            true => {
+                AttemptRoute { probe: Some(moved_to.clone()), ..AttemptRoute::to(home.clone()) }
+            }
+            false => AttemptRoute::to(moved_to.clone()),
         }
     }
 
@@ -252,12 +258,12 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn wanted<'a>(
+    pub(super) fn route_request<'a>(
         &'a self,
         state: &'a OperationRetryState,
         current: Option<&'a Endpoint>,
-    ) -> Wanted<'a> {
-        Wanted {
+    ) -> RouteRequest<'a> {
+        RouteRequest {
             traffic: self.traffic(),
             partition: state.partition.as_ref().map(|it| &it.id),
             may_probe: state.is_first_failure(),

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use sidereal_protocol::{RegionName, ResourceType};
 
-use super::deadline::within;
+use super::deadline::completes_before;
 use crate::CosmosOperation;
 use crate::driver_core::DriverCore;
 use crate::options::{AmbiguousWriteRetry, AvailabilityOptionsView};
@@ -14,7 +14,7 @@ use crate::system::Clock;
 use crate::transport::TransportPipeline;
 
 /// The constants of an operation: equal in all of its attempts.
-pub(super) struct Run<'a> {
+pub(super) struct OperationRun<'a> {
     pub(super) core: &'a DriverCore,
     pub(super) transport: &'a TransportPipeline,
     pub(super) operation: &'a CosmosOperation,
@@ -25,14 +25,14 @@ pub(super) struct Run<'a> {
     pub(super) deadline: Option<Instant>,
 }
 
-impl Run<'_> {
+impl OperationRun<'_> {
     /// Waits until the account has been read once, if that is needed. Says when the operation goes on, if the
     /// deadline allows it.
     pub(super) async fn until_account_is_read(&self, started: Instant) -> Option<Instant> {
         if self.core.locations.is_known() || self.is_about_account() {
             return Some(started);
         }
-        within(self.deadline, self.core.account.until_read()).await.then(Clock::now)
+        completes_before(self.deadline, self.core.account.until_read()).await.then(Clock::now)
     }
 
     /// The account itself is read at its global endpoint: a region would tell its own view of it.

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-use super::attempt::Routed;
-use super::run::Run;
+use super::attempt::AttemptRoute;
+use super::run::OperationRun;
 use crate::diagnostics::Decision;
 use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::retry::RequestKind;
@@ -18,7 +18,7 @@ pub(super) const SILENCE: Duration = Duration::from_secs(2);
 /// The reason in the diagnostics of an attempt that was given up for another region.
 pub(super) const SILENT: &str = "the region did not answer anything";
 
-impl Run<'_> {
+impl OperationRun<'_> {
     /// When the silence of an attempt's region begins to count: for an operation on one item, which a region that serves
     /// answers sooner.
     pub(super) fn silence_counts_at(&self, started: Instant) -> Option<Instant> {
@@ -27,8 +27,12 @@ impl Run<'_> {
 
     /// Watches an attempt whose region may be silent: it has not answered anything for a while. Ends when the attempt is
     /// given up for another region: a read, or a write that may be repeated.
-    pub(super) async fn abandoned(&self, routed: &Routed, started: Instant) -> TransportResult {
-        let endpoint = &routed.endpoint;
+    pub(super) async fn abandoned(
+        &self,
+        route: &AttemptRoute,
+        started: Instant,
+    ) -> TransportResult {
+        let endpoint = &route.endpoint;
         let is_only_writer = self.only_writer().is_some_and(|it| it.endpoint == endpoint.endpoint);
         let mut since = started;
         while !self.core.answers.is_silent_since(endpoint.slot, since) {

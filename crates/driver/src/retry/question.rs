@@ -12,7 +12,7 @@ pub struct Question {
     /// The kind of the request.
     pub kind: RequestKind,
     /// The outcome of the attempt.
-    pub met: Met,
+    pub outcome: AttemptOutcome,
 }
 
 /// The effect of repeating a request.
@@ -39,7 +39,7 @@ impl RequestKind {
 
 /// The outcome of an attempt, as far as retries depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum AttemptOutcome {
     /// A response of success.
     Success,
     /// A response with an error status.

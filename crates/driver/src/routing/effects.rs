@@ -43,7 +43,7 @@ pub(crate) enum LocationEffect {
 
 /// The attempt that had an outcome.
 #[derive(Clone, Debug)]
-pub(crate) struct Attempted<'a> {
+pub(crate) struct OutcomeSite<'a> {
     /// Where it was made.
     pub(crate) endpoint: &'a CosmosEndpoint,
     /// The partition it was about, if that is known.
@@ -58,7 +58,7 @@ pub(crate) struct Attempted<'a> {
 /// that is evidence against the endpoint, not a verdict.
 pub(crate) fn of_lost_request(
     effects: LocationEffects,
-    attempted: &Attempted<'_>,
+    attempted: &OutcomeSite<'_>,
 ) -> LocationEffects {
     let is_endpoint_mark = |effect: &LocationEffect| {
         let transport = UnavailableReason::TransportError;
@@ -74,7 +74,7 @@ pub(crate) fn of_lost_request(
 
 impl LocationEffect {
     /// Binds an effect of the retry matrix to the attempt that showed it.
-    pub(crate) fn of(effect: Effect, attempted: &Attempted<'_>) -> Self {
+    pub(crate) fn of(effect: Effect, attempted: &OutcomeSite<'_>) -> Self {
         let (endpoint, traffic) = (attempted.endpoint, attempted.traffic);
         match effect {
             Effect::RefreshAccount => Self::RefreshAccountProperties,

@@ -160,7 +160,7 @@ impl EndpointProber {
 
 /// Why the endpoint stays avoided after a probe, by the retry matrix; `None` if it serves.
 fn failure_in(outcome: &TransportOutcome) -> Option<UnavailableReason> {
-    let row = row_of(&Question { kind: RequestKind::Read, met: outcome.met() });
+    let row = row_of(&Question { kind: RequestKind::Read, outcome: outcome.attempt_outcome() });
     row.effects.iter().find_map(|effect| match effect {
         Effect::MarkEndpoint(reason) => Some(*reason),
         _ => None,

@@ -38,10 +38,10 @@ use account_endpoint_state::{
 pub(crate) use account_metadata_cache::AccountMetadataCache;
 pub(crate) use container_cache::{ContainerCache, Stale};
 pub use container_metadata::ContainerMetadata;
-pub(crate) use effects::{Attempted, LocationEffect, LocationEffects, of_lost_request};
+pub(crate) use effects::{LocationEffect, LocationEffects, OutcomeSite, of_lost_request};
 pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
-    FailedEndpoints, Route, Wanted, is_elsewhere_left, is_reachable_elsewhere, resolve_hedge,
+    FailedEndpoints, Route, RouteRequest, is_elsewhere_left, is_reachable_elsewhere, resolve_hedge,
     resolve_route, serving_session_home, session_home,
 };
 pub(crate) use location_policy::LocationPolicy;

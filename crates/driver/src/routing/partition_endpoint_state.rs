@@ -311,8 +311,8 @@ pub(crate) fn sync_partition_endpoint_state(
     config: &PartitionFailoverConfig,
 ) -> PartitionEndpointState {
     let enabled = match account_asks {
-        true => config.if_account_asks,
-        false => config.if_account_does_not,
+        true => config.with_account_opt_in,
+        false => config.without_account_opt_in,
     };
     let mut state = PartitionEndpointState { enabled: Some(enabled), ..state.clone() };
     let is_there = |it: &CosmosEndpoint| {

@@ -9,9 +9,9 @@ use crate::options::{OptionLayers, PartitionLevelFailover};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct PartitionFailoverConfig {
     /// The mechanisms in force for an account that asks for automatic partition failover.
-    pub(crate) if_account_asks: PartitionLevelFailover,
+    pub(crate) with_account_opt_in: PartitionLevelFailover,
     /// The mechanisms in force for any other account.
-    pub(crate) if_account_does_not: PartitionLevelFailover,
+    pub(crate) without_account_opt_in: PartitionLevelFailover,
     /// A circuit opens for reads when more than this have failed.
     pub(crate) read_failure_threshold: u32,
     /// A circuit opens for writes when more than this have failed.
@@ -40,8 +40,8 @@ impl PartitionFailoverConfig {
     pub(crate) fn of(options: &OptionLayers) -> Self {
         let (failover, retry) = (options.partition_failover(), options.retry());
         Self {
-            if_account_asks: retry.partition_level_failover(true),
-            if_account_does_not: retry.partition_level_failover(false),
+            with_account_opt_in: retry.partition_level_failover(true),
+            without_account_opt_in: retry.partition_level_failover(false),
             read_failure_threshold: failover.read_failure_threshold(),
             write_failure_threshold: failover.write_failure_threshold(),
             counter_reset_window: failover.counter_reset_window(),

@@ -53,12 +53,12 @@ pub(crate) struct SessionHeaders {
     pub(crate) rid: Option<HeaderValue>,
     /// When and where the session got so far, if it keeps the token as it is sent; else it was put together for the
     /// request.
-    pub(crate) kept: Option<Seen>,
+    pub(crate) kept: Option<SessionPoint>,
 }
 
 /// When and where a session got as far as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SessionPoint {
     pub(crate) at: Instant,
     /// The slot of the endpoint that showed it.
     pub(crate) slot: usize,
@@ -105,11 +105,15 @@ struct RangeSession {
 struct Progress {
     token: PartitionSessionToken,
     header: HeaderValue,
-    seen: Seen,
+    seen: SessionPoint,
 }
 
 impl Progress {
-    fn new(range: &PartitionKeyRangeId, token: PartitionSessionToken, seen: Seen) -> Option<Self> {
+    fn new(
+        range: &PartitionKeyRangeId,
+        token: PartitionSessionToken,
+        seen: SessionPoint,
+    ) -> Option<Self> {
         let header = header_of(range, &token)?;
         Some(Self { token, header, seen })
     }
@@ -174,7 +178,7 @@ impl SessionContainer {
         &self,
         container: &Arc<str>,
         response: &HeaderMap,
-        seen: Seen,
+        seen: SessionPoint,
     ) -> SessionNews {
         let said = ResponseHeaders::new(response).session_progress();
         let Some(text) = said.token else { return SessionNews::Same };
@@ -261,7 +265,7 @@ fn inherited(
     ranges: &Ranges,
     range: &PartitionKeyRangeId,
     parents: &[PartitionKeyRangeId],
-) -> Option<(HeaderValue, Option<Seen>)> {
+) -> Option<(HeaderValue, Option<SessionPoint>)> {
     let own = ranges.get(range).map(|it| it.progress.load());
     let parents = parents.iter().filter_map(|parent| ranges.get(parent));
     let seen = parents.fold(None, |seen: Option<PartitionSessionToken>, parent| {
@@ -280,7 +284,7 @@ fn inherited(
 }
 
 /// The token of all ranges, and since when the session keeps it so.
-fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<Seen>)> {
+fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<SessionPoint>)> {
     if let (1, Some(only)) = (ranges.len(), ranges.values().next()) {
         let progress = only.progress.load();
         return Some((progress.header.clone(), Some(progress.seen)));
@@ -305,7 +309,12 @@ impl ContainerSession {
         })
     }
 
-    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
+    fn advance(
+        &self,
+        range: &PartitionKeyRangeId,
+        token: &PartitionSessionToken,
+        seen: SessionPoint,
+    ) {
         if let Some(known) = self.ranges.load().get(range) {
             return known.advance(range, token, seen);
         }
@@ -329,7 +338,12 @@ impl ContainerSession {
 }
 
 impl RangeSession {
-    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
+    fn advance(
+        &self,
+        range: &PartitionKeyRangeId,
+        token: &PartitionSessionToken,
+        seen: SessionPoint,
+    ) {
         if self.progress.load().token.covers(token) {
             return;
         }
@@ -355,7 +369,7 @@ mod tests {
 
     impl SessionContainer {
         fn take(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
-            self.observe(container, response, Seen { at: Instant::now(), slot: 1 })
+            self.observe(container, response, SessionPoint { at: Instant::now(), slot: 1 })
         }
     }
 

@@ -84,7 +84,7 @@ impl AzureCoreHttpClient {
         request: &Request,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
-        let answer = self.inner.execute_request(request).await.map_err(failed)?;
+        let answer = self.inner.execute_request(request).await.map_err(sdk_error)?;
         diagnostics.record(RequestEventKind::ResponseHeadersReceived);
         let (status, headers, body) = answer.deconstruct();
         let body = whole(body, MAX_RESPONSE_BYTES).await?;
@@ -175,7 +175,7 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     let mut only = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
-        let piece = piece.map_err(failed)?;
+        let piece = piece.map_err(sdk_error)?;
         if only.len() + joined.len() + piece.len() > limit {
             return Err(too_long(limit));
         }
@@ -222,7 +222,7 @@ fn evicted(request_sent: RequestSentStatus) -> HttpError {
 }
 
 /// An error of the client. Its text stays in the source, for it may quote the request.
-fn failed(error: azure_core::Error) -> HttpError {
+fn sdk_error(error: azure_core::Error) -> HttpError {
     let (kind, message) = match error.kind() {
         ErrorKind::Connection => (HttpErrorKind::Connect, "no connection could be made"),
         ErrorKind::Io => (HttpErrorKind::ConnectionLost, "the connection ended before the answer"),

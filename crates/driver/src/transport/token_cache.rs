@@ -199,7 +199,7 @@ impl FetchGuard {
         let fetching = token_from(&*self.shared.source, &request, refusal.clone());
         let outcome = match tokio::time::timeout(FETCH_TIMEOUT, fetching).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(failed("the credential gave no token within a minute")),
+            Err(_) => Err(fetch_error("the credential gave no token within a minute")),
         };
         match outcome {
             Ok(token) => {
@@ -223,7 +223,7 @@ impl FetchGuard {
 impl Drop for FetchGuard {
     fn drop(&mut self) {
         if !self.is_done {
-            self.fail(failed("fetching a token ended before it was done"));
+            self.fail(fetch_error("fetching a token ended before it was done"));
         }
         // Release: pairs with the swap in `start_fetch`.
         self.shared.is_fetching.store(false, Ordering::Release);
@@ -240,16 +240,16 @@ async fn token_from(
     let token = source.fetch(request).await.map_err(|error| {
         // The source's own text may quote a secret: it stays in the error's `source`, and logs and
         // diagnostics leave it out.
-        failed("the credential gave no token: check its identity and its permissions")
+        fetch_error("the credential gave no token: check its identity and its permissions")
             .caused_by(SourceFailure(error))
     })?;
     let header = AuthorizationToken::Entra { access_token: token.secret }
         .header_value()
-        .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
+        .map_err(|_| fetch_error("the credential gave a token that cannot be sent as a header"))?;
     Ok(CachedToken { header, expires_on: token.expires_on, fetched_at: Clock::now(), refusal })
 }
 
-fn failed(sentence: &'static str) -> HttpError {
+fn fetch_error(sentence: &'static str) -> HttpError {
     HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
 }
 

@@ -133,7 +133,7 @@ impl TransportPipeline {
             if let (TransportOutcome::HttpError(_), Some(answers)) = (&outcome, &self.answers) {
                 answers.note(request.slot, now);
             }
-            let question = Question { kind: request.kind, met: outcome.met() };
+            let question = Question { kind: request.kind, outcome: outcome.attempt_outcome() };
             let circumstances = Circumstances {
                 deadline: request.deadline,
                 now,
@@ -194,7 +194,7 @@ impl TransportPipeline {
             avoided_shard,
         };
         match self.authorize_and_send(request, &terms, attempt, authorization).await {
-            Ok(response) => answered(response, attempt),
+            Ok(response) => response_outcome(response, attempt),
             // The operation's deadline ends it; the timeout of one attempt may be retried.
             Err(error)
                 if error.kind() == HttpErrorKind::Timeout
@@ -202,7 +202,7 @@ impl TransportPipeline {
             {
                 deadline_exceeded(attempt)
             }
-            Err(error) => lost(error, attempt),
+            Err(error) => loss_outcome(error, attempt),
         }
     }
 
@@ -287,7 +287,7 @@ fn claims_demanded(outcome: &TransportOutcome) -> Option<Arc<str>> {
     }
 }
 
-fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+fn response_outcome(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
     let (head, body) = response.into_parts();
     let told = ResponseHeaders::new(&head.headers).accounting();
     let sub_status = told.sub_status.unwrap_or_default();
@@ -301,7 +301,7 @@ fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> Transpo
     }
 }
 
-fn lost(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+fn loss_outcome(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome {
     attempt.failed(&error);
     attempt.status = Some(error.status());
     TransportOutcome::TransportError { request_sent: error.request_sent(), error }

@@ -9,7 +9,7 @@ use sidereal_protocol::headers::ResponseHeaders;
 
 use crate::diagnostics::{Decision, Phase};
 use crate::exchange::{HttpError, RequestSentStatus};
-use crate::retry::{Budgets, Met};
+use crate::retry::{AttemptOutcome, Budgets};
 
 /// The outcome of an attempt.
 #[derive(Clone, Debug)]
@@ -74,18 +74,18 @@ impl TransportOutcome {
 
     /// The outcome as the retry matrix knows it.
     #[must_use]
-    pub fn met(&self) -> Met {
+    pub fn attempt_outcome(&self) -> AttemptOutcome {
         match self {
-            Self::Success(_) => Met::Success,
-            Self::HttpError(response) => Met::Refusal {
+            Self::Success(_) => AttemptOutcome::Success,
+            Self::HttpError(response) => AttemptOutcome::Refusal {
                 status: response.status,
                 retry_after: ResponseHeaders::new(&response.headers).retry_after(),
             },
             Self::TransportError { error, request_sent } => {
-                Met::Loss { kind: error.kind(), sent: *request_sent }
+                AttemptOutcome::Loss { kind: error.kind(), sent: *request_sent }
             }
             Self::DeadlineExceeded { request_sent, .. } => {
-                Met::DeadlinePassed { sent: *request_sent }
+                AttemptOutcome::DeadlinePassed { sent: *request_sent }
             }
         }
     }

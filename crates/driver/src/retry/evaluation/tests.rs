@@ -17,11 +17,11 @@ fn circumstances() -> Circumstances {
 fn refused(code: u16, sub_status: u32, retry_after: Option<u64>) -> Question {
     let status = CosmosStatus::with_sub_status(code, sub_status);
     let retry_after = retry_after.map(Duration::from_millis);
-    Question { kind: RequestKind::Write, met: Met::Refusal { status, retry_after } }
+    Question { kind: RequestKind::Write, outcome: AttemptOutcome::Refusal { status, retry_after } }
 }
 
 fn lost(kind: HttpErrorKind, sent: RequestSentStatus) -> Question {
-    Question { kind: RequestKind::Write, met: Met::Loss { kind, sent } }
+    Question { kind: RequestKind::Write, outcome: AttemptOutcome::Loss { kind, sent } }
 }
 
 fn evaluated(question: &Question, budgets: &Budgets) -> Verdict {
@@ -210,8 +210,11 @@ fn what_another_connection_would_not_help_is_final() {
 
 #[test]
 fn an_answer_and_a_passed_deadline_are_final() {
-    for met in [Met::Success, Met::DeadlinePassed { sent: RequestSentStatus::NotSent }] {
-        let question = Question { kind: RequestKind::Read, met };
+    for outcome in [
+        AttemptOutcome::Success,
+        AttemptOutcome::DeadlinePassed { sent: RequestSentStatus::NotSent },
+    ] {
+        let question = Question { kind: RequestKind::Read, outcome };
         assert!(is_final(evaluated(&question, &budgets())));
     }
 }

@@ -24,7 +24,7 @@ pub(super) async fn open(
     match status_of(&reply) {
         // RFC 9110, section 9.3.6: any 2xx switches to tunnel mode.
         Some(200..=299) => Ok(stream),
-        Some(407) => Err(failed(
+        Some(407) => Err(tunnel_error(
             proxy,
             "wants credentials it did not get (407): put them into its address, \
              as in http://user:password@proxy:3128",
@@ -35,9 +35,9 @@ pub(super) async fn open(
             &format!("failed to open a tunnel to {endpoint} (status {status})"),
         )),
         Some(status) => {
-            Err(failed(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
+            Err(tunnel_error(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
         }
-        None => Err(failed(proxy, "does not speak HTTP")),
+        None => Err(tunnel_error(proxy, "does not speak HTTP")),
     }
 }
 
@@ -64,7 +64,7 @@ async fn read_reply(stream: &mut TcpStream, proxy: &ProxyConfig) -> Result<Vec<u
     let mut reply = Vec::with_capacity(256);
     while !reply.ends_with(b"\r\n\r\n") {
         if reply.len() == MAX_REPLY_BYTES {
-            return Err(failed(proxy, "answered with a head that does not end"));
+            return Err(tunnel_error(proxy, "answered with a head that does not end"));
         }
         let byte = stream.read_u8().await;
         reply.push(
@@ -82,7 +82,7 @@ fn status_of(reply: &[u8]) -> Option<u16> {
 }
 
 /// A refusal that another attempt would meet again.
-fn failed(proxy: &ProxyConfig, what: &str) -> HttpError {
+fn tunnel_error(proxy: &ProxyConfig, what: &str) -> HttpError {
     error(HttpErrorKind::Proxy, proxy, what)
 }
 

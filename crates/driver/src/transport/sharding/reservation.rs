@@ -53,7 +53,7 @@ impl ReservedStream {
 
 /// Which shards may be used.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ShardFilter {
     /// Any, a new one included; one is avoided if that is possible.
     Any { avoided: Option<u64> },
     /// One that has its connection and does not keep failing, but not the avoided one.
@@ -76,7 +76,7 @@ impl EndpointShardPool {
     ) -> Result<ReservedStream, HttpError> {
         // FIFO: waiters go first.
         let first = match self.queue().is_empty() {
-            true => self.try_reserve(Wanted::Any { avoided: terms.avoided_shard }),
+            true => self.try_reserve(ShardFilter::Any { avoided: terms.avoided_shard }),
             false => None,
         };
         match first {
@@ -168,7 +168,7 @@ impl EndpointShardPool {
         let avoided = terms.avoided_shard;
         // FIFO: waiters go first.
         if self.queue().is_empty()
-            && let Some(reservation) = self.try_reserve(Wanted::Any { avoided })
+            && let Some(reservation) = self.try_reserve(ShardFilter::Any { avoided })
         {
             return Ok(reservation);
         }
@@ -216,7 +216,7 @@ impl EndpointShardPool {
         let _waiting = self.connect_waiters().enter();
         loop {
             // Also before the first wait: a stream may have become free since this one was reserved.
-            if let Some(ready) = self.try_reserve(Wanted::Ready { avoided }) {
+            if let Some(ready) = self.try_reserve(ShardFilter::Ready { avoided }) {
                 return Ok(ready);
             }
             tokio::select! {
@@ -232,13 +232,13 @@ impl EndpointShardPool {
     }
 
     /// A stream of some shard, if there is one or a shard can be made.
-    fn try_reserve(self: &Arc<Self>, wanted: Wanted) -> Option<Reservation> {
+    fn try_reserve(self: &Arc<Self>, filter: ShardFilter) -> Option<Reservation> {
         loop {
             if self.is_closed() || self.is_handed_over() {
                 return None;
             }
             let shards = self.shards().load();
-            match self.select(&shards, wanted) {
+            match self.select(&shards, filter) {
                 Selection::Use(index) => {
                     let shard = &shards[index];
                     // Optimistic: another thread may have reserved the last stream; then select again.
@@ -254,16 +254,16 @@ impl EndpointShardPool {
         }
     }
 
-    fn select(&self, shards: &[Arc<ClientShard>], wanted: Wanted) -> Selection {
+    fn select(&self, shards: &[Arc<ClientShard>], filter: ShardFilter) -> Selection {
         let config = self.config();
         let ratio = self.load().spread_ratio();
-        match wanted {
-            Wanted::Any { avoided } => {
+        match filter {
+            ShardFilter::Any { avoided } => {
                 let views = shards.iter().map(|shard| shard.view(config));
                 let avoided = avoided.and_then(|id| shards.iter().position(|it| it.id() == id));
                 select_shard(views, avoided, ratio, self.may_grow(shards))
             }
-            Wanted::Ready { avoided } => {
+            ShardFilter::Ready { avoided } => {
                 let views = shards.iter().map(|shard| {
                     let view = shard.view(config);
                     let is_usable =
@@ -279,7 +279,9 @@ impl EndpointShardPool {
     /// Gives free streams to waiters, in FIFO order.
     pub(super) fn serve_queue(self: &Arc<Self>) {
         while self.queue().has_waiters() {
-            let Some(reservation) = self.try_reserve(Wanted::Any { avoided: None }) else { return };
+            let Some(reservation) = self.try_reserve(ShardFilter::Any { avoided: None }) else {
+                return;
+            };
             if let Some(unwanted) = self.hand_over(reservation) {
                 // Other threads served the waiters. One that enqueued while the stream was held here has
                 // found none free, so the queue is looked at once more: else its wakeup would be lost.
@@ -318,7 +320,7 @@ impl EndpointShardPool {
         if waiter.is_cancelled() {
             return None;
         }
-        let other = self.try_reserve(Wanted::Any { avoided: Some(avoided) })?;
+        let other = self.try_reserve(ShardFilter::Any { avoided: Some(avoided) })?;
         match other.shard().id() == avoided {
             true => {
                 other.release_unserved();

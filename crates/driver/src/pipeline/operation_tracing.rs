@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Ended, Raced};
+use super::{OperationOutcome, RaceOutcome};
 use crate::diagnostics::{Decision, DiagnosticsContext, DiagnosticsContextBuilder};
 use crate::driver_core::DriverCore;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
@@ -13,11 +13,11 @@ use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 pub(super) fn diagnose(
     core: &DriverCore,
     operation: &CosmosOperation,
-    ended: &Ended,
+    ended: &OperationOutcome,
     diagnostics: &mut DiagnosticsContextBuilder,
     took: Duration,
 ) {
-    let is_usual = matches!(ended, Ended::Answered(_))
+    let is_usual = matches!(ended, OperationOutcome::Answered(_))
         && diagnostics.attempts().len() == 1
         && !core.thresholds.is_slow(operation, took);
     if !is_usual {
@@ -43,11 +43,11 @@ pub(super) fn span(
 }
 
 /// One event for each attempt that did not end its operation, or ended it badly.
-pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced<'_>, decision: Decision) {
+pub(super) fn trace_failed_attempt(core: &DriverCore, race: &RaceOutcome<'_>, decision: Decision) {
     if core.thresholds.is_traced {
         tracing::debug!(
-            region = raced.endpoint.region.as_ref().map(tracing::field::display),
-            status = %raced.result.outcome.status(),
+            region = race.endpoint.region.as_ref().map(tracing::field::display),
+            status = %race.result.outcome.status(),
             decision = decision.as_str(),
             reason = decision.reason(),
             "attempt failed"
