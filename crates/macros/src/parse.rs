@@ -243,7 +243,7 @@ fn parse_field(field: &syn::Field) -> syn::Result<Field> {
     })
 }
 
-/// What `#[option(…)]` said, with the span of each key for the messages.
+/// The keys of `#[option(…)]`, with the span of each for the messages.
 #[derive(Default)]
 struct Keys {
     env: Option<LitStr>,

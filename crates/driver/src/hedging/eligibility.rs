@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_hedged_only_where_every_region_takes_them_and_twice_does_no_harm() {
+    fn only_idempotent_writes_of_multi_write_accounts_are_hedged() {
         let multi_write = HedgingTerms { is_multi_write: true, ..TERMS };
         assert!(may_be_hedged(RequestKind::IdempotentWrite, multi_write));
         let reads_alone = HedgingTerms { hedges_writes: false, ..multi_write };

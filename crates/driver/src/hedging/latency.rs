@@ -305,7 +305,7 @@ mod tests {
 
     /// A region that turned slow raised the threshold by itself, and was hedged no more after a second.
     #[test]
-    fn a_region_that_turns_slow_is_measured_by_what_it_could_do_a_minute_before() {
+    fn a_region_that_turns_slow_keeps_the_threshold_of_a_minute_ago() {
         let origin = Instant::now();
         let tracker = tracker_with(origin, 1, &[(1_000, 5 * MILLISECOND)]);
         let slow_from = |seconds| {

@@ -347,7 +347,7 @@ mod tests {
 
     /// A create that was lost, sent again and met its own item was reported as never applied.
     #[test]
-    fn a_refusal_after_an_ambiguous_attempt_may_be_about_the_operation_s_own_effect() {
+    fn a_refusal_after_an_ambiguous_attempt_may_have_been_applied() {
         let conflict = || TransportOutcome::HttpError(answer(409, ""));
         let lost_before = aborted_after(OperationType::Create, conflict(), true);
         assert_eq!(lost_before.kind(), ErrorKind::Conflict);

@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_and_the_part_of_one_are_in_one_partition_and_a_feed_may_be_in_several() {
+    fn a_range_is_in_one_partition_and_a_feed_may_be_in_several() {
         let container = container(&["/customer"], halves());
         let by_id = OperationTarget::PartitionRange(PartitionKeyRangeId::from(2));
         assert_eq!(found(&container, &by_id).as_deref(), Some("2"));

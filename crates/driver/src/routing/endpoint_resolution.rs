@@ -466,7 +466,7 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_failed_the_operation_is_not_tried_again_while_another_is_left() {
+    fn a_region_that_failed_the_operation_is_tried_last() {
         let (state, now) = (account(&["West", "East"], &[]), Instant::now());
         let reason = UnavailableReason::TransportError;
         let marked = mark_endpoint_unavailable(&state, &endpoint("East"), reason, now, MINUTE);
@@ -496,7 +496,7 @@ mod tests {
     /// A read whose session had not arrived where its partition's reads had moved was sent to every other region
     /// before the one that has all sessions, because the partition had failed there.
     #[test]
-    fn a_session_is_looked_for_in_the_write_region_also_if_the_partition_s_reads_have_left_it() {
+    fn a_session_is_read_in_the_write_region_even_if_reads_have_left_it() {
         let now = Instant::now();
         let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
         let mut asked = Asked::read().of_partition(0).after_failing_in(&["East"]);
@@ -531,7 +531,7 @@ mod tests {
     /// An operation met a partition whose other regions had failed others: it went to the same region three times
     /// without a pause and gave up, while there was one that it had not tried.
     #[test]
-    fn a_region_that_failed_the_partition_is_tried_before_one_that_failed_the_operation() {
+    fn a_failed_partition_s_region_comes_before_a_failed_operation_s() {
         let now = Instant::now();
         let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
         let asked = Asked::read().of_partition(0).after_failing_in(&["East", "North"]);
@@ -572,7 +572,7 @@ mod tests {
 
     /// Every write tried to connect to a write region that was down before it went where its partition had moved.
     #[test]
-    fn writes_pass_over_a_write_region_that_cannot_be_reached_where_partitions_move() {
+    fn movable_writes_skip_an_unreachable_write_region() {
         let now = Instant::now();
         let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
         let mark = |reason| {
@@ -599,7 +599,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hedge_goes_to_a_region_that_is_neither_tried_nor_doubtful_nor_excluded() {
+    fn a_hedge_avoids_regions_that_were_tried_marked_or_excluded() {
         let now = Instant::now();
         let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
         let hedge = |asked: &Asked, state: &AccountEndpointState| {

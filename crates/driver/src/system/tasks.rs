@@ -1,6 +1,6 @@
 //! Tasks that run beside requests: who owns them, and how they end.
 //!
-//! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). Whoever only
+//! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). A caller that only
 //! starts tasks holds a [`TaskSpawner`], which keeps nothing alive. Join handles are not collected: a task
 //! counts itself in and out, and is told to end through a cancellation token, so that a driver that starts
 //! one per connection does not grow with its age.

@@ -10,7 +10,7 @@
 //! `AdaptiveTransport` below it follows each endpoint's version of HTTP and spreads HTTP/2 over several
 //! connections (`sharding/`).
 //!
-//! Nothing here knows regions, sessions or partitions.
+//! Nothing here knows regions, sessions or partitions. Why it is not a crate: `docs/adr/0036-the-transport-stays-in-the-driver.md`.
 
 mod adaptive_transport;
 mod answer_times;

@@ -26,7 +26,7 @@ async fn hedging(account: AccountOptions) -> Stack {
     with_budget(account, AvailabilityOptions::default()).await
 }
 
-/// The same for writes too.
+/// Hedges writes too.
 async fn hedging_writes(account: AccountOptions) -> Stack {
     with_budget(account, AvailabilityOptions::default().with_hedge_writes(true)).await
 }
@@ -85,7 +85,7 @@ async fn the_first_attempt_wins_if_it_answers_first_after_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leg_that_fails_waits_for_the_other_and_both_failing_goes_on_elsewhere() {
+async fn a_failed_leg_waits_for_the_other_before_the_operation_moves_on() {
     let stack = hedging(AccountOptions::default()).await;
     stack.inject("UK South", Operation::Read, slow(300 * MS), None);
     stack.inject("West US", Operation::Read, unavailable(), None);
@@ -254,7 +254,7 @@ async fn hedges_that_win_again_and_again_move_the_partition() {
     assert_eq!(regions(&stack.execute(&read_of(&other, "1")).await), ["UK South"]);
 }
 
-/// Slow answers that no budget was left to hedge began the count anew, so a slow partition never moved.
+/// Slow answers that no budget was left to hedge reset the count, so a slow partition never moved.
 #[tokio::test(start_paused = true)]
 async fn a_slow_partition_moves_although_few_of_its_reads_can_be_hedged() {
     let stack = hedging(AccountOptions { partitions: Some(4), ..AccountOptions::default() }).await;
@@ -346,7 +346,7 @@ async fn queries_feeds_and_metadata_are_hedged_too() {
 
 /// Slow writes were counted with the reads of their partition, and reads in time began the count again.
 #[tokio::test(start_paused = true)]
-async fn writes_that_are_slow_again_and_again_leave_their_region_apart_from_reads() {
+async fn slow_writes_leave_their_region_apart_from_reads() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
     let stack = hedging(account).await;

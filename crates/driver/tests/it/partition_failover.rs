@@ -52,7 +52,7 @@ async fn a_partition_that_keeps_failing_moves_and_nothing_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_recovers_is_asked_by_one_request_before_the_others_return() {
+async fn one_request_probes_a_recovered_region_before_the_others_return() {
     let (stack, sick) = with_a_sick_partition().await;
     trip(&stack, &sick).await;
     let twenty = vec![read_of(&sick, "1"); 20];
@@ -210,7 +210,7 @@ async fn a_partition_moves_on_when_the_next_region_fails_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_whose_partitions_fail_is_left_before_the_last_of_them_is_tried() {
+async fn a_region_is_left_before_all_of_its_partitions_have_failed() {
     let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
     let stack = Stack::partitioned(account, "UK South").await;
     let mut customers = Vec::new();
@@ -326,7 +326,7 @@ async fn settings_turn_partition_level_failover_off() {
     assert_eq!(regions(&stack.execute(&read_of(&healthy, "1")).await), ["West US"]);
 }
 
-/// What a driver makes of a partition whose reads fail in its preferred region, with settings of its own.
+/// A driver with settings of its own, and a partition whose reads fail in its preferred region.
 async fn attempts_in_uk(options: CosmosClientOptions, reads: usize, apart: Duration) -> u64 {
     let mut options = options;
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
@@ -386,7 +386,7 @@ async fn the_account_turns_failover_on_while_the_driver_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_never_answers_leaves_the_next_one_to_another_after_its_lease() {
+async fn a_probe_without_an_answer_is_repeated_after_its_lease() {
     let (stack, sick) = with_a_sick_partition().await;
     trip(&stack, &sick).await;
     stack.account.account().clear_faults();
@@ -408,7 +408,7 @@ async fn a_probe_that_never_answers_leaves_the_next_one_to_another_after_its_lea
 
 /// One request that timed out moved every partition of its region for a minute.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_times_out_beside_others_that_do_not_blames_its_partition() {
+async fn a_timeout_beside_answered_requests_blames_the_partition() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
     let stack = std::sync::Arc::new(Stack::partitioned(account, "UK South").await);

@@ -145,7 +145,7 @@ async fn an_operation_on_a_range_waits_for_its_split_to_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_recreated_begins_anew_and_nothing_waits_for_the_old_one() {
+async fn a_recreated_container_starts_a_new_session() {
     let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
     let old = stack.driver.container(&orders()).await.unwrap().rid().to_owned();
     for number in 0..30 {
@@ -188,7 +188,7 @@ async fn a_write_to_a_container_that_was_recreated_elsewhere_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_read_costs_its_operations_nothing_but_their_range() {
+async fn an_unreadable_container_only_costs_the_known_range() {
     let stack = Stack::preferring("UK South").await;
     let missing = ResourceLink::container("store", "missing").unwrap();
     let read = CosmosOperation::read_item(&missing, "contoso".into(), "1").unwrap();
@@ -305,7 +305,7 @@ async fn the_ranges_are_read_with_default_options_whatever_the_call_asks_for() {
     assert_eq!(seen, 2);
 }
 
-/// Makes a region answer that nothing has changed since a list of ranges, whoever made the list.
+/// Makes a region answer that nothing has changed since a list of ranges, also one that another region made.
 fn answers_nothing_new(stack: &Stack, region: &str) {
     let header = HeaderCondition { name: "if-none-match".to_owned(), value: None };
     let condition = FaultCondition {
@@ -335,7 +335,7 @@ async fn ranges_are_listed_from_the_start_in_another_region() {
 
 /// A region that answers that nothing has changed, although it says that a range is gone, is not believed.
 #[tokio::test(start_paused = true)]
-async fn ranges_are_listed_from_the_start_if_no_change_explains_that_one_is_gone() {
+async fn ranges_are_listed_in_full_if_no_change_explains_a_missing_one() {
     let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
     answers_nothing_new(&stack, "UK South");
     stack.account.account().split_range("store", "orders", "1", Duration::ZERO).unwrap();

@@ -51,7 +51,7 @@ async fn a_driver_that_is_used_reads_the_account_every_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_goes_offline_costs_no_read_and_the_next_one_starts_elsewhere() {
+async fn an_offline_region_fails_no_read_and_later_ones_start_elsewhere() {
     let stack = Stack::preferring("UK South").await;
     stack.execute(&read("1")).await.unwrap();
     stack.set_online("UK South", false);
@@ -96,7 +96,7 @@ async fn reads_return_to_a_region_that_answers_a_probe_a_minute_after_it_failed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_failed_an_operation_is_not_tried_again_while_another_is_left() {
+async fn an_operation_does_not_retry_a_failed_region_while_others_are_left() {
     let stack = Stack::preferring("UK South").await;
     for region in ["UK South", "West US"] {
         stack.inject(region, Operation::Read, unavailable(), None);
@@ -110,7 +110,7 @@ async fn a_region_that_failed_an_operation_is_not_tried_again_while_another_is_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_in_the_only_write_region_is_retried_there_and_does_not_move_reads() {
+async fn a_write_is_retried_in_the_only_write_region_and_moves_no_reads() {
     let stack = Stack::preferring("West US").await;
     stack.inject("West US", Operation::Upsert, unavailable(), Some(2));
     let written = stack.execute(&upsert("2")).await;
@@ -223,7 +223,7 @@ async fn a_refused_write_waits_for_a_read_under_way_that_began_after_it_started(
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_is_down() {
+async fn operations_follow_the_write_region_without_the_global_endpoint() {
     let stack = Stack::preferring("UK South").await;
     stack.execute(&upsert("2")).await.unwrap();
     stack.account.set_global_online(false);
@@ -235,7 +235,7 @@ async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_whose_global_endpoint_is_down_from_the_start_is_read_at_a_custom_endpoint() {
+async fn an_account_is_read_at_a_custom_endpoint_if_the_global_one_is_down() {
     let stack = Stack::preferring("UK South").await;
     stack.account.set_global_online(false);
     let mut options = CosmosClientOptions::default();
@@ -267,7 +267,7 @@ async fn connections_to_a_region_that_left_the_account_are_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_was_lost_is_repeated_in_another_region_only_where_that_is_harmless() {
+async fn a_lost_write_is_repeated_in_another_region_only_if_idempotent() {
     let stack = Stack::new(true, CosmosClientOptions::default()).await;
     stack.inject("West US", Operation::Upsert, FaultEffect::ResetAfter, None);
     let repeated = stack.execute(&upsert("2")).await;

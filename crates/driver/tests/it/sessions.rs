@@ -190,7 +190,7 @@ fn hand_over(stack: &Stack, to: &str) {
 /// A read was refused by every region in turn: each attempt carried what other operations had written by then, and the
 /// write region had moved to where the first attempt had been.
 #[tokio::test(start_paused = true)]
-async fn a_read_asks_for_what_was_seen_before_it_and_not_for_what_is_written_meanwhile() {
+async fn a_read_carries_the_session_as_of_its_start() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("West US")]);
     options.availability.hedging_enabled = Some(false);
@@ -247,7 +247,7 @@ async fn a_session_is_looked_for_where_the_writes_of_the_partition_have_moved() 
 
 /// The session was looked for in every region but the one that has it, because the partition had failed there.
 #[tokio::test(start_paused = true)]
-async fn a_session_is_looked_for_in_a_write_region_that_the_reads_of_the_partition_have_left() {
+async fn a_session_is_read_in_a_write_region_that_reads_have_left() {
     let (stack, customer) = with_one_session_retry(false, "West US").await;
     stack.inject_in_range("West US", "1", Operation::Read, unavailable());
     for _ in 0..3 {
@@ -263,7 +263,7 @@ async fn a_session_is_looked_for_in_a_write_region_that_the_reads_of_the_partiti
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_beyond_the_account_s_is_refused_unless_it_is_upgraded_to_a_local_quorum() {
+async fn a_stronger_level_is_refused_unless_upgraded_to_a_local_quorum() {
     let strong = RequestOptions::default().with_consistency_level(ConsistencyLevel::Strong);
     let strong = within_request(strong);
     let stack = Stack::preferring("East US").await;

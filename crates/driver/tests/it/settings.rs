@@ -535,7 +535,7 @@ async fn the_lease_of_a_probe_is_that_of_the_settings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preferred_region_that_the_account_lacks_is_a_warning_in_the_diagnostics() {
+async fn an_unknown_preferred_region_is_a_warning_in_the_diagnostics() {
     let stack = Stack::preferring("Mars").await;
     let found = stack.execute(&read("1")).await.unwrap();
     let warnings = found.diagnostics().warnings();
@@ -554,7 +554,7 @@ async fn the_second_gateway_is_told_of_once_and_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_fails_or_needs_a_retry_tells_how_busy_the_machine_was() {
+async fn failed_or_retried_operations_report_the_machine_s_load() {
     let stack = Stack::preferring("UK South").await;
     let usual = stack.execute(&read("1")).await.unwrap();
     assert!(usual.diagnostics().machine().is_none());

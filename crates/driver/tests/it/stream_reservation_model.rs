@@ -4,7 +4,7 @@
 //! through `super::sync`, which is loom's here and the standard library's in the driver. So the model
 //! runs in every `cargo test`, without a cfg of its own and without tokio.
 
-/// What the structures are made of, under loom.
+/// The atomics of the structures, under loom.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -58,7 +58,7 @@ fn reservations_never_exceed_the_limit() {
     });
 }
 
-/// A draining shard is reported as drained exactly once, by whoever sees the last stream go, and never
+/// A draining shard is reported as drained exactly once, by the thread that releases the last stream, and never
 /// while a stream is in use.
 #[test]
 fn a_draining_shard_is_drained_exactly_once() {

@@ -112,7 +112,7 @@ fn nothing_is_waited_for_beyond_the_deadline() {
 }
 
 #[test]
-fn a_node_out_of_resources_and_other_refusals_are_for_the_operation_to_judge() {
+fn the_transport_leaves_other_refusals_to_the_operation() {
     for (code, sub_status) in [(429, 3092), (503, 0), (404, 1002), (449, 0), (410, 1002), (401, 0)]
     {
         // The credential here is a key, which cannot be renewed.
@@ -160,7 +160,7 @@ fn a_request_that_was_not_sent_is_tried_once_over_another_connection() {
 }
 
 #[test]
-fn a_request_that_may_have_been_carried_out_is_repeated_only_where_that_is_harmless() {
+fn an_ambiguous_request_is_repeated_only_if_idempotent() {
     for kind in [
         HttpErrorKind::ConnectionLost,
         HttpErrorKind::StreamReset,
@@ -257,7 +257,7 @@ fn an_operation_goes_elsewhere_at_once_while_there_is_an_elsewhere() {
 }
 
 #[test]
-fn with_nowhere_else_to_go_it_is_tried_again_here_after_back_off_until_the_budget_is_spent() {
+fn without_another_region_it_retries_here_until_the_budget_is_spent() {
     let question = refused(503, 0, None);
     let (mut budgets, mut waits) = (budgets(), Vec::new());
     while let verdict = of_operation(&question, &budgets, false)
@@ -292,7 +292,7 @@ fn another_endpoint_gives_new_connections_and_no_new_throttle_budget() {
 }
 
 #[test]
-fn a_session_is_waited_for_in_its_region_where_the_budget_says_so_and_then_looked_for_elsewhere() {
+fn a_session_is_waited_for_in_its_region_before_other_regions() {
     let question = refused(404, 1002, None);
     let single = of_operation(&question, &budgets(), true).decision;
     assert_eq!(single.target(), Some(RetryTarget::WriteRegion), "the write region first");
@@ -311,7 +311,7 @@ fn a_session_is_waited_for_in_its_region_where_the_budget_says_so_and_then_looke
 }
 
 #[test]
-fn the_first_refresh_is_used_at_once_and_later_ones_give_a_split_time_to_complete() {
+fn the_first_range_refresh_does_not_wait_and_later_ones_back_off() {
     let (mut budgets, mut waits) = (budgets(), Vec::new());
     for _ in 0..4 {
         let verdict = of_operation(&refused(410, 1007, None), &budgets, true);

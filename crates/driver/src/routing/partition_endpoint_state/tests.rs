@@ -107,7 +107,7 @@ fn failures_further_apart_than_the_window_do_not_add_up() {
 }
 
 #[test]
-fn a_partition_moves_on_when_the_next_region_fails_too_and_returns_when_all_have() {
+fn a_partition_moves_region_by_region_and_returns_when_all_failed() {
     let now = Instant::now();
     let moved = moved(&["West", "East", "North"], "West", 0, now);
     let on = after_failures(&moved, 0, "East", Traffic::Reads, 1, now);

@@ -242,7 +242,7 @@ async fn a_fetch_outlives_the_caller_that_started_it() {
 
 /// A failing directory was asked by every waiter in turn.
 #[tokio::test(start_paused = true)]
-async fn a_failing_source_is_asked_once_for_all_waiters_and_then_left_alone_for_a_while() {
+async fn a_failing_token_source_is_asked_once_and_then_cools_down() {
     let (source, policy) = counting();
     source.is_broken.store(true, Ordering::SeqCst);
     let policy = Arc::new(policy);
