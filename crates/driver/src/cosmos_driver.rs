@@ -206,7 +206,7 @@ impl CosmosDriver {
 /// Drops what is kept of partitions that nothing asks about any more, now and then.
 fn start_sweeping(locations: &Arc<LocationStateStore>, tasks: &TaskSpawner) {
     let (weak, spawner) = (Arc::downgrade(locations), tasks.clone());
-    let interval = locations.config().failback_sweep_interval;
+    let interval = locations.config().settings.failback_sweep_interval;
     tasks.spawn("partition-sweep", async move {
         loop {
             tokio::select! {

@@ -107,7 +107,7 @@ impl DriverCore {
 
     /// The tick of a moment, for the activity of partitions.
     pub(crate) fn tick(&self, now: Instant) -> Tick {
-        Tick::of(now, self.origin, self.locations.config().endpoint_failure_window)
+        Tick::of(now, self.origin, self.locations.config().settings.endpoint_failure_window)
     }
 
     /// How many partitions were asked lately at the endpoint of a slot.

@@ -49,10 +49,12 @@ impl PlaneBuilder<'_> {
         client_config.extra_roots = self.extra_roots.to_vec();
         client_config.loopback_roots = self.loopback_roots.to_vec();
         let request_timeout = client_config.request_timeout;
+        let sharding = ShardingConfig::from(layers.sharding()).for_answers_within(request_timeout);
         let transport = AdaptiveTransport::new(PoolContext {
             factory: Arc::clone(self.factory),
             client_config,
-            sharding: ShardingConfig::from(layers.sharding()).for_answers_within(request_timeout),
+            eager_clients_per_endpoint: sharding.eager_clients(),
+            sharding,
             tasks: self.tasks.spawner(),
             clock: self.clock.clone(),
         });

@@ -46,6 +46,8 @@ pub struct Setup {
     pub client: HttpClientConfig,
     /// How many connections share the load, and when one is evicted.
     pub sharding: ShardingConfig,
+    /// How many connections are made as soon as streams run out.
+    pub eager_clients_per_endpoint: u32,
     /// The credential of requests.
     pub credential: Credential,
     /// The retry budget of a throttled request.
@@ -60,10 +62,12 @@ impl Setup {
         // The machine that runs the tests may have a proxy in its environment.
         client.proxy = None;
         client.versions = HttpVersions::Http2PriorKnowledge;
+        let sharding = ShardingConfig::from(options.sharding());
         Self {
             factory,
             client,
-            sharding: ShardingConfig::from(options.sharding()),
+            eager_clients_per_endpoint: sharding.eager_clients(),
+            sharding,
             credential: Credential::Key(AccountKey::from_base64(KEY).unwrap()),
             budgets: Budgets::new(&options.availability(&AvailabilityOptions::default())),
         }
@@ -72,7 +76,7 @@ impl Setup {
     /// At most this many shards, made as soon as streams run out, with at most this many streams each.
     pub fn shards(mut self, most: u32, streams: u32) -> Self {
         self.sharding.max_clients_per_endpoint = most;
-        self.sharding.eager_clients_per_endpoint = most;
+        self.eager_clients_per_endpoint = most;
         self.sharding.max_streams_per_client = streams;
         self.client.initial_max_streams = streams;
         self
@@ -111,6 +115,7 @@ impl Setup {
             factory: self.factory,
             client_config: self.client,
             sharding: self.sharding,
+            eager_clients_per_endpoint: self.eager_clients_per_endpoint,
             tasks: tasks.spawner(),
             clock: Clock::system(),
         }

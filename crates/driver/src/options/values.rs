@@ -31,6 +31,12 @@ impl Ratio {
     }
 }
 
+impl From<Ratio> for f64 {
+    fn from(ratio: Ratio) -> Self {
+        ratio.0
+    }
+}
+
 impl TryFrom<f64> for Ratio {
     type Error = InvalidValue;
 

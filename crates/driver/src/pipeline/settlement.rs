@@ -200,7 +200,7 @@ impl OperationRun<'_> {
         let slowness = partition.slowness(self.traffic());
         let is_slow = race.is_hedge || self.is_slow_write(race);
         if is_slow {
-            let threshold = self.core.locations.config().consecutive_hedge_win_threshold;
+            let threshold = self.core.locations.config().settings.consecutive_hedge_win_threshold;
             if slowness.slow(threshold) {
                 self.mark_partition(partition, &route.endpoint, false, race.result.at);
             }

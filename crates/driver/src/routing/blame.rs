@@ -78,7 +78,7 @@ pub(super) fn applied(
             None => is_to_blame(&after.account, endpoint, *reason, *traffic),
         };
         if is_down {
-            let duration = config.endpoint_unavailable_duration;
+            let duration = config.settings.endpoint_unavailable_duration;
             let account = &after.account;
             let account =
                 mark_endpoint_unavailable(account, &endpoint.endpoint, *reason, now, duration);
@@ -146,14 +146,14 @@ fn has_failed_as_a_whole(
         return false;
     }
     // A window that reaches back to before the clock began takes all there is.
-    let since = now.checked_sub(config.endpoint_failure_window);
+    let since = now.checked_sub(config.settings.endpoint_failure_window);
     let failed = snapshot.partitions.failed_since(&blamed.endpoint.endpoint, since);
     if failed < MIN_FAILED_PARTITIONS {
         return false;
     }
     // Those that failed were asked, also if what they belong to is not resolved yet.
     let asked = asked(blamed.endpoint.slot).max(failed);
-    failed as f64 >= asked as f64 * config.endpoint_failure_share
+    failed as f64 >= asked as f64 * config.settings.endpoint_failure_share
 }
 
 /// Whether an endpoint is to blame, where nothing smaller is.

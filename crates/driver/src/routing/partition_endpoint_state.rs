@@ -131,7 +131,7 @@ impl PartitionFailoverEntry {
     /// probe in a row after the first: one that is refused costs its operation a round trip; slow ones would be among the
     /// slowest requests, again and again.
     fn window(&self, config: &PartitionFailoverConfig) -> Duration {
-        let base = config.partition_unavailability_duration;
+        let base = config.settings.partition_unavailability_duration;
         let doublings = self.slow_probes.saturating_sub(1).max(self.relapses);
         doubled(base, doublings, MAX_DOUBLINGS).min(LONGEST_WINDOW.max(base))
     }
@@ -191,7 +191,7 @@ impl PartitionFailoverEntry {
     /// Counts a failure where the partition is served; says whether it is one too many.
     fn count(&mut self, threshold: u32, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let since = now.saturating_duration_since(self.last_failure_time);
-        if since > config.counter_reset_window {
+        if since > config.settings.counter_reset_window {
             self.failure_count = 0;
         }
         self.failure_count = self.failure_count.saturating_add(1);
@@ -207,7 +207,8 @@ impl PartitionFailoverEntry {
         config: &PartitionFailoverConfig,
     ) -> bool {
         // A failure that is too old to be counted is too old to keep a region from being tried.
-        let is_recent = |at| now.saturating_duration_since(at) <= config.counter_reset_window;
+        let is_recent =
+            |at| now.saturating_duration_since(at) <= config.settings.counter_reset_window;
         let has_failed = |it: &&CosmosEndpoint| self.failed_at(&it.endpoint).is_some_and(is_recent);
         let next = account.read_endpoints().iter().find(|it| !has_failed(it)).cloned();
         match next {
@@ -375,8 +376,8 @@ pub(crate) fn mark_partition_unavailable(
     }
     let threshold = match (mechanism, traffic) {
         (Mechanism::AutomaticFailover, _) => 0,
-        (Mechanism::CircuitBreaker, Traffic::Reads) => config.read_failure_threshold,
-        (Mechanism::CircuitBreaker, Traffic::Writes) => config.write_failure_threshold,
+        (Mechanism::CircuitBreaker, Traffic::Reads) => config.settings.read_failure_threshold,
+        (Mechanism::CircuitBreaker, Traffic::Writes) => config.settings.write_failure_threshold,
     };
     // Elsewhere it has moved on already, or was only tried by an operation's own retry.
     let is_one_too_many = is_current && entry.count(threshold, now, config);
@@ -478,7 +479,7 @@ pub(crate) fn claim_probe(
         && entry.health(now, config) == PartitionHealth::ProbeCandidate
     {
         // A lease that no clock can hold lasts until its outcome.
-        let until = now.checked_add(config.probe_lease).unwrap_or(now + FOR_EVER);
+        let until = now.checked_add(config.settings.probe_lease).unwrap_or(now + FOR_EVER);
         *entry = Arc::new(PartitionFailoverEntry {
             probed_until: Some(until),
             ..PartitionFailoverEntry::clone(entry)
@@ -497,7 +498,8 @@ pub(crate) fn expire_partition_overrides(
     let mut state = state.clone();
     state.retain(|_, entry| match entry.health(now, config) {
         PartitionHealth::Counting => {
-            now.saturating_duration_since(entry.last_failure_time) <= config.counter_reset_window
+            now.saturating_duration_since(entry.last_failure_time)
+                <= config.settings.counter_reset_window
         }
         PartitionHealth::Unhealthy | PartitionHealth::ProbeCandidate => !entry.is_idle(now, config),
     });

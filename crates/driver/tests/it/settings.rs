@@ -260,7 +260,6 @@ fn every_setting_of_sharding_reaches_the_pool() {
     let expected = ShardingConfig {
         max_streams_per_client: 7,
         max_clients_per_endpoint: 9,
-        eager_clients_per_endpoint: eager,
         min_clients_per_endpoint: 2,
         load_spread_ratio: 0.3,
         consecutive_failure_threshold: 4,
@@ -276,6 +275,7 @@ fn every_setting_of_sharding_reaches_the_pool() {
         max_queued_bytes: 12,
     };
     assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    assert_eq!(config.eager_clients(), eager);
 }
 
 /// The attempts and the time that a read takes that always meets the same effect.

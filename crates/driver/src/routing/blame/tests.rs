@@ -77,7 +77,11 @@ fn failures_outside_the_window_do_not_add_up() {
         current = applied(&current, &effects, now, &config(), &|_| 3);
         assert!(is_up(&current, "West", Traffic::Reads, now), "two within ten seconds");
     }
-    let endless = PartitionFailoverConfig { endpoint_failure_window: Duration::MAX, ..config() };
+    let endless = {
+        let mut config = config();
+        config.settings.endpoint_failure_window = Duration::MAX;
+        config
+    };
     assert_eq!(partitions_until_down(20, &endless), Some(10), "no window panics");
 }
 

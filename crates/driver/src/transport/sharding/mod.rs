@@ -32,7 +32,7 @@ mod sweep;
 mod sync;
 mod wait_queue;
 
-pub use config::ShardingConfig;
+pub use crate::options::sharding_options::ShardingConfig;
 pub use pool_context::{PoolContext, PoolKind};
 pub(super) use reservation::ReservedStream;
 pub use send_terms::SendTerms;

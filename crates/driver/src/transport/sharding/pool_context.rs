@@ -24,6 +24,8 @@ pub struct PoolContext {
     pub client_config: HttpClientConfig,
     /// How many there are, and when one is evicted.
     pub sharding: ShardingConfig,
+    /// How many are made as soon as streams run out, usually [`ShardingConfig::eager_clients`].
+    pub eager_clients_per_endpoint: u32,
     /// Who owns the tasks that make and end connections.
     pub tasks: TaskSpawner,
     /// Where the random part of a connection's age comes from.

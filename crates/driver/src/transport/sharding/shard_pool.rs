@@ -61,7 +61,7 @@ impl EndpointShardPool {
             context.sharding.max_streams_per_client =
                 u32::try_from(connections).unwrap_or(u32::MAX);
             context.sharding.max_clients_per_endpoint = 1;
-            context.sharding.eager_clients_per_endpoint = 1;
+            context.eager_clients_per_endpoint = 1;
             context.sharding.min_clients_per_endpoint = 1;
         }
         Arc::new(Self {
@@ -69,7 +69,7 @@ impl EndpointShardPool {
             kind,
             created: Clock::now(),
             shards: ShardList::new(
-                context.sharding.eager_clients_per_endpoint,
+                context.eager_clients_per_endpoint,
                 context.sharding.max_clients_per_endpoint,
             ),
             queue: WaitQueue::new(Capacity {
