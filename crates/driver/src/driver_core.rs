@@ -69,6 +69,7 @@ impl DriverCore {
             reader,
             tasks,
         } = parts;
+        // The budget belongs to the driver, so no call can set it.
         let unset = AvailabilityOptions::default();
         let burst = options.availability(&unset).hedging_budget_burst();
         let containers =

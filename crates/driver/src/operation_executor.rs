@@ -58,6 +58,7 @@ impl MetadataReader for OperationExecutor {
         let hedging_enabled = if may_hedge { None } else { Some(false) };
         let availability = AvailabilityOptions { hedging_enabled, ..Default::default() };
         let options = OperationOptions::default().with_availability(availability);
+        // Boxed: the pipeline awaits reads of containers, which run through the pipeline. A future cannot contain itself.
         Box::pin(async move { Self::execute(self, operation, &options).await })
     }
 

@@ -12,7 +12,7 @@ use crate::exchange::Endpoint;
 use crate::retry::row_of_write;
 use crate::system::MachineHistory;
 
-/// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
+/// The attempts that are kept, so that an operation that is throttled for minutes has a bounded history:
 /// then the first ones and the last one stay.
 pub(super) const ATTEMPTS_KEPT: usize = 32;
 
@@ -30,7 +30,7 @@ pub struct DiagnosticsContextBuilder {
     warnings: Option<Arc<[String]>>,
 }
 
-/// Attempts that are no longer kept.
+/// A summary of the attempts that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
 struct LeftOut {
     attempts: usize,
@@ -86,7 +86,7 @@ impl DiagnosticsContextBuilder {
         self.attempts.last_mut().expect("one was just added")
     }
 
-    /// Notes what was decided after the last attempt at an endpoint.
+    /// Records the decision after the last attempt at an endpoint.
     pub fn decided(&mut self, endpoint: &Endpoint, decision: Decision) {
         // Not simply the last attempt: that may be the other leg of a race.
         if let Some(last) = self.attempts.iter_mut().rfind(|it| it.endpoint == *endpoint) {
@@ -100,7 +100,7 @@ impl DiagnosticsContextBuilder {
         self.attempts.iter().rfind(|it| it.endpoint == *endpoint)
     }
 
-    /// Notes why an attempt was cancelled that is still under way.
+    /// Records why an attempt that is still under way was cancelled.
     pub fn left(&mut self, reason: &'static str) {
         if let Some(last) = self.attempts.last_mut().filter(|last| last.elapsed().is_none()) {
             last.decision = Some(Decision::Finish { reason });
@@ -122,12 +122,12 @@ impl DiagnosticsContextBuilder {
         self.warnings = self.warnings.take().or(other.warnings);
     }
 
-    /// Notes how busy the machine was.
+    /// Adds the load of the machine.
     pub fn observe_machine(&mut self, machine: Arc<MachineHistory>) {
         self.machine = Some(machine);
     }
 
-    /// Notes what the application should know of the account and of its settings.
+    /// Adds warnings about the account and its settings.
     pub fn warn(&mut self, warnings: Arc<[String]>) {
         self.warnings = Some(warnings);
     }
@@ -179,13 +179,13 @@ impl DiagnosticsContext {
         self.collected.started
     }
 
-    /// How long it took, waits between attempts included.
+    /// The duration, waits between attempts included.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// How it ended.
+    /// The status of the outcome.
     #[must_use]
     pub fn status(&self) -> Option<CosmosStatus> {
         self.status
@@ -223,7 +223,7 @@ impl DiagnosticsContext {
         self.collected.warnings.as_deref().unwrap_or_default()
     }
 
-    /// How busy the machine was, if that was noted.
+    /// The load of the machine, if it was recorded.
     #[must_use]
     pub fn machine(&self) -> Option<&MachineHistory> {
         self.collected.machine.as_deref()

@@ -137,6 +137,7 @@ impl HttpError {
             HttpErrorKind::Protocol | HttpErrorKind::ResponseTooLarge => {
                 CosmosStatus::CLIENT_RESPONSE_INVALID
             }
+            // All others are failures of a connection: the status says no more, the kind does.
             _ => CosmosStatus::CLIENT_TRANSPORT_FAILED,
         }
     }

@@ -41,6 +41,7 @@ impl FaultInjectingHttpClientFactory {
     /// switched off and on, and counts its hits.
     pub fn add(&self, rule: FaultInjectionRule) -> Arc<FaultInjectionRule> {
         let rule = Arc::new(rule);
+        // Replaced whole: requests read the rules without a lock while a test changes them.
         self.faults.rules.rcu(|rules| {
             let others = rules.iter().filter(|other| other.id() != rule.id()).cloned();
             others.chain([Arc::clone(&rule)]).collect::<Vec<_>>()

@@ -9,11 +9,11 @@ pub(crate) struct HedgingTerms {
     pub(crate) is_enabled: bool,
     /// Whether the settings and the call allow it for writes too.
     pub(crate) hedges_writes: bool,
-    /// Whether the account wants no hedges.
+    /// Whether the account turns hedging off.
     pub(crate) is_disabled_by_account: bool,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
-    /// Whether the request takes place only if something holds.
+    /// Whether the request has a precondition.
     pub(crate) is_conditional: bool,
 }
 

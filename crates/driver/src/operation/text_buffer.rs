@@ -31,6 +31,7 @@ impl AsRef<[u8]> for TextBuffer {
 }
 
 impl fmt::Write for TextBuffer {
+    // Paths and keys are written in pieces of a few bytes: a call for each would cost more than the copy.
     #[inline]
     fn write_str(&mut self, text: &str) -> fmt::Result {
         let end = self.length + text.len();

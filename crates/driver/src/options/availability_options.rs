@@ -33,7 +33,7 @@ pub struct AvailabilityOptions {
     #[option(env = "AZURE_COSMOS_RETRY_AMBIGUOUS_WRITES", default = AmbiguousWriteRetry::Idempotent, copy)]
     pub retry_ambiguous_writes: Option<AmbiguousWriteRetry>,
 
-    /// How slow is slow.
+    /// The latency beyond which an attempt is hedged.
     #[option(env = "AZURE_COSMOS_HEDGING_THRESHOLD_MS", default = HedgingThreshold::default(), copy)]
     pub hedging_threshold: Option<HedgingThreshold>,
 

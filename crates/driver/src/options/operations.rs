@@ -47,7 +47,7 @@ macro_rules! metadata_operations {
 metadata_operations! {
     /// Options of creating a container.
     CreateContainerOptions {
-        /// The container's own throughput; none shares the database's.
+        /// The container's own throughput. Without it, the container shares the database's.
         throughput: Option<ThroughputProperties>,
     }
     /// Options of replacing a container's definition.

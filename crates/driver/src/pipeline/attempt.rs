@@ -6,15 +6,15 @@ use std::time::{Duration, Instant};
 use crate::routing::CosmosEndpoint;
 use crate::transport::TransportResult;
 
-/// Where an attempt goes.
+/// The route of an attempt: its endpoint, and whether it is a probe or waits first.
 #[derive(Debug)]
 pub(super) struct AttemptRoute {
     pub(super) endpoint: CosmosEndpoint,
-    /// If it is a probe of a region that its partition has left: where the partition is served.
+    /// For a probe of a region that its partition has left: the endpoint that serves the partition meanwhile.
     pub(super) probe: Option<CosmosEndpoint>,
-    /// How long it waits before it is made: its region is likely to have the session by then.
+    /// The pause before the request, after which its region is likely to have the session.
     pub(super) pause: Duration,
-    /// Whether it goes to the region that has its session, instead of the one that serves such reads otherwise.
+    /// Whether it was diverted to the region that has its session, away from the preferred one.
     pub(super) is_diverted: bool,
 }
 
@@ -29,9 +29,9 @@ impl AttemptRoute {
 pub(super) struct RaceOutcome<'a> {
     /// The outcome that counts.
     pub(super) result: TransportResult,
-    /// Where it comes from: where the attempt went, unless a hedge has won.
+    /// The endpoint of that outcome: the attempt's own, unless a hedge has won.
     pub(super) endpoint: Cow<'a, CosmosEndpoint>,
-    /// When the request that has it was made.
+    /// When the request with that outcome was sent.
     pub(super) started: Instant,
     /// Whether it is the hedge's.
     pub(super) is_hedge: bool,
@@ -44,7 +44,7 @@ pub(super) struct RaceOutcome<'a> {
 #[derive(Debug)]
 pub(super) struct OtherLeg {
     pub(super) endpoint: CosmosEndpoint,
-    /// None if it was left because the other one had answered.
+    /// `None` if it was cancelled because the other leg had answered.
     pub(super) result: Option<TransportResult>,
 }
 

@@ -18,23 +18,23 @@ use crate::system::Clock;
 use crate::transport::TransportOutcome;
 use crate::{Error, ErrorKind};
 
-/// How long an answer shows that a region serves, whatever fails then.
+/// How long after an answer a region counts as serving, whatever fails then.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// The longest that a write waits between two attempts while nothing is known that could hold it back.
+/// The longest pause between two attempts of a write for which no outage is known.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How the wait of a write has ended.
+/// The end of a write's wait at the gate.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It goes on. If it is the one that probes, the others wait until it has its outcome.
+    /// The write may be sent. With a probe, the others wait for its outcome.
     Granted(Option<WriteProbe>),
-    /// It has waited for as long as it may.
+    /// The time limit of the wait has passed.
     TimedOut,
 }
 
 impl OperationRun<'_> {
-    /// When a write stops waiting for its write region: at the operation's deadline, or after the time of the settings.
+    /// The end of a write's wait for its write region: the operation's deadline, or else `max_write_region_wait`.
     pub(super) fn wait_end(&self, started: Instant) -> Option<Instant> {
         self.deadline.or_else(|| started.checked_add(self.availability.max_write_region_wait()))
     }
@@ -87,8 +87,8 @@ impl OperationRun<'_> {
         }
     }
 
-    /// The wait of a write whose partition no reachable region accepts writes for: its own region has failed, and the
-    /// service has not moved the partition yet. Every write of the partition would meet the same, and ask every region
+    /// The wait of a write whose partition is refused by every reachable region: its own region has failed, and the
+    /// service has not moved the partition yet. Without it, every write of the partition would ask every region
     /// again with each retry.
     pub(super) fn refused_everywhere(
         &self,
@@ -114,7 +114,7 @@ impl OperationRun<'_> {
         is_refused.then_some(Verdict { decision, charged: None })
     }
 
-    /// Holds writes back after an attempt that showed that they have nowhere to go.
+    /// Closes the write gate after an attempt that showed an outage of the write region or of the partition there.
     pub(super) fn hold_writes(
         &self,
         race: &RaceOutcome<'_>,
@@ -166,7 +166,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Lets writes go on after one that was served.
+    /// Opens the write gate after a write that was served.
     pub(super) fn release_writes(&self, race: &RaceOutcome<'_>, state: &OperationRetryState) {
         if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(race) {
             return;
@@ -187,7 +187,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Whether an outcome is the answer of a region that serves, be it a refusal.
+    /// Whether the region answered and is not failing, even if it refused the request.
     pub(super) fn was_served(&self, race: &RaceOutcome<'_>) -> bool {
         let outcome = &race.result.outcome;
         let row = row_of(&Question { kind: self.kind, outcome: outcome.attempt_outcome() });
@@ -200,7 +200,7 @@ impl OperationRun<'_> {
         is_answer && !is_failing
     }
 
-    /// Ends a write that has waited for as long as it may: with its last outcome, if it had one.
+    /// The result of a write whose wait timed out: its last outcome, if it had one.
     pub(super) fn given_up(
         &self,
         last: Option<TransportOutcome>,
@@ -216,7 +216,7 @@ impl OperationRun<'_> {
         OperationOutcome::Failed(Error::new(kind, NEVER_SENT), None)
     }
 
-    /// Waits by itself for as long as a write may that nothing else holds back.
+    /// Sleeps before the next attempt of a write for which no outage is known, with jitter.
     pub(super) async fn pause(&self, state: &OperationRetryState) {
         let pause = LONGEST_PAUSE.mul_f64(0.5 + 0.5 * self.core.clock().random());
         let end = min_deadline(Clock::now().checked_add(pause), state.wait_end);
@@ -232,9 +232,9 @@ impl OperationRun<'_> {
     }
 }
 
-/// The error of a write that was held back to its end.
+/// The message of a write that was never sent.
 const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
      wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
 
-/// Why a write waits whose partition has not been moved yet.
+/// The reason of a wait for the service to move a partition.
 const REFUSED_EVERYWHERE: &str = "no region that can be reached accepts writes of the partition";

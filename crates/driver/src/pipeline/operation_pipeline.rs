@@ -172,6 +172,7 @@ async fn run(
         }
         goes_on_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
         if matches!(verdict.decision, Decision::AwaitWriteRegion { .. }) && !run.is_held_back() {
+            // On the heap, as `admit`: few operations pause.
             Box::pin(run.pause(&state)).await;
             state.try_all_again(Clock::now());
         }
@@ -199,7 +200,7 @@ fn cancelled_error() -> Error {
     Error::new(ErrorKind::Cancelled, "the operation was cancelled")
 }
 
-/// Puts what happened beside what came of it.
+/// Adds the diagnostics to the result of an operation.
 fn finish(
     ended: OperationOutcome,
     operation: &CosmosOperation,

@@ -9,7 +9,7 @@ use crate::diagnostics::{Decision, DiagnosticsContext, DiagnosticsContextBuilder
 use crate::driver_core::DriverCore;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
-/// Adds how busy the machine was to an operation that failed, was slow or needed several attempts.
+/// Adds the machine's load to the diagnostics of operations that failed, were slow or needed several attempts.
 pub(super) fn diagnose(
     core: &DriverCore,
     operation: &CosmosOperation,
@@ -42,7 +42,7 @@ pub(super) fn span(
     })
 }
 
-/// One event for each attempt that did not end its operation, or ended it badly.
+/// Logs an attempt that failed.
 pub(super) fn trace_failed_attempt(core: &DriverCore, race: &RaceOutcome<'_>, decision: Decision) {
     if core.thresholds.is_traced {
         tracing::debug!(
@@ -55,7 +55,7 @@ pub(super) fn trace_failed_attempt(core: &DriverCore, race: &RaceOutcome<'_>, de
     }
 }
 
-/// One event for each operation: at the level of details where all is well, above it where the operation failed
+/// Logs an operation: at debug level if all is well, as a warning if it failed
 /// or was slow or expensive. Its attempts are in the diagnostics.
 pub(super) fn trace(
     core: &DriverCore,

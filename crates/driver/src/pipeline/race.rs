@@ -20,7 +20,7 @@ use crate::transport::{TransportRequest, TransportResult};
 const UNKNOWN_LATENCY: Duration = Duration::from_secs(1);
 
 impl OperationRun<'_> {
-    /// How slow an attempt is before it is hedged, if it may be.
+    /// The latency after which an attempt is hedged.
     pub(super) fn hedging_threshold(&self, now: Instant) -> Duration {
         let is_healthy = |slot: usize| {
             let snapshot = self.core.locations.snapshot();
@@ -96,7 +96,7 @@ impl OperationRun<'_> {
         joined.into_outcome(route, started, diagnostics)
     }
 
-    /// Waits until an attempt is given up because its region is silent; for ever, if its silence does not count.
+    /// Completes when an attempt is abandoned because its region is silent; never, if silence does not count.
     async fn silent(
         &self,
         route: &AttemptRoute,
@@ -107,7 +107,7 @@ impl OperationRun<'_> {
         self.abandoned(route, started).await
     }
 
-    /// Waits for the leg of a race that is left, unless its region is silent.
+    /// Waits for the remaining leg of a race, unless its region is silent.
     async fn unless_silent(
         &self,
         leg: Pin<&mut impl Future<Output = TransportResult>>,
@@ -122,7 +122,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Runs a hedge beside an attempt until it is known whose outcome counts.
+    /// Runs a hedge beside an attempt until one of them wins.
     async fn join(
         &self,
         mut primary: Pin<&mut impl Future<Output = TransportResult>>,
@@ -147,6 +147,7 @@ impl OperationRun<'_> {
                 let hedged = AttemptRoute::to(hedge.endpoint.clone());
                 let silent_at = silent_at.and(self.silence_counts_at(started));
                 let other = self.unless_silent(secondary.as_mut(), &hedged, started, silent_at);
+                // On the heap: few races go on after their first outcome.
                 RaceDecision::of_both(first, Box::pin(other).await)
             }
             (false, true) => {
@@ -193,7 +194,7 @@ struct Hedge {
     request: TransportRequest,
 }
 
-/// Which leg of a race counts.
+/// The winner of a race.
 struct RaceDecision {
     is_hedge: bool,
     result: TransportResult,
@@ -202,7 +203,7 @@ struct RaceDecision {
 }
 
 impl RaceDecision {
-    /// Both legs have ended, and the first of them did not end the race.
+    /// Decides after both legs have ended, where the first outcome was not final.
     fn of_both(primary: TransportResult, hedge: TransportResult) -> Self {
         let is_hedge = is_better_informed(&hedge.outcome, &primary.outcome);
         let (result, other) = if is_hedge { (hedge, primary) } else { (primary, hedge) };
@@ -213,7 +214,7 @@ impl RaceDecision {
 /// A race that is over.
 struct FinishedRace {
     decided: RaceDecision,
-    /// Where the hedge went.
+    /// The endpoint of the hedge.
     endpoint: CosmosEndpoint,
     /// The diagnostics of the hedge.
     diagnostics: DiagnosticsContextBuilder,
@@ -247,7 +248,7 @@ impl FinishedRace {
 const LEFT: &str = "another region answered first";
 
 impl CosmosOperation {
-    /// Which operations it takes about as long as; none if there are too few to compare with.
+    /// The class of operations with comparable latencies; `None` if there are too few of them.
     pub(super) fn latency_class(&self) -> Option<LatencyClass> {
         match (self.is_about_one_item(), self.is_in_partition()) {
             (true, _) if self.operation_type().is_read_only() => Some(LatencyClass::PointRead),

@@ -24,7 +24,9 @@ const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
 /// The media type of a patch: the service's own, not that of RFC 6902.
 const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
+// RFC 7240, section 4.2: a write is answered without the item.
 const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
+// Tells a query from the creation of an item: both are a POST to the feed.
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
 /// The inputs of a request beside the operation and its endpoint.
@@ -46,9 +48,9 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
-    /// Whether the region must be the partition's hub: what it answers has all that was written.
+    /// Whether only the partition's hub region may answer, whose data is complete.
     pub(crate) is_hub_only: bool,
-    /// Whether the account wants no hedges.
+    /// Whether the account turns hedging off.
     pub(crate) is_hedging_suppressed: bool,
     /// How reads get their consistency.
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
@@ -108,7 +110,7 @@ pub(crate) fn complete_request(
     add_headers(operation, terms, &mut request.headers)
 }
 
-/// Refuses an operation on a path that it cannot have: the service would answer as if something else were
+/// Refuses an operation that its path does not have: the service would answer as if something else were
 /// asked.
 fn check_path(operation: &CosmosOperation) -> Result<(), Error> {
     let (kind, path) = (operation.operation_type(), operation.path());
@@ -204,7 +206,7 @@ fn item_write(
     Ok(())
 }
 
-/// The operation's own, or the call's; for a session also the driver's.
+/// The session token of the operation or of the call, or else of the driver's session.
 fn session_and_precondition(
     operation: &CosmosOperation,
     terms: &AttemptTerms<'_>,
@@ -436,7 +438,7 @@ mod tests {
         headers(operation, &terms)
     }
 
-    /// The settings existed and changed nothing.
+    /// Regression: the settings were parsed and had no effect.
     #[test]
     fn what_a_write_asks_for_is_sent() {
         let upsert = CosmosOperation::upsert_item(&orders(), "contoso".into(), Bytes::new());

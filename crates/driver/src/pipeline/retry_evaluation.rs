@@ -10,7 +10,7 @@ use super::RaceOutcome;
 use crate::diagnostics::{Decision, RetryTarget};
 use crate::exchange::{HttpError, HttpErrorKind};
 use crate::retry::{
-    AttemptOutcome, Budget, Budgets, Circumstances, Elsewhere, Question, RequestKind, Verdict,
+    AttemptOutcome, Budget, Budgets, Circumstances, OtherEndpoints, Question, RequestKind, Verdict,
     evaluate_operation_retry, row_of,
 };
 use crate::routing::{
@@ -24,31 +24,31 @@ use crate::{Error, ErrorKind};
 pub(crate) struct OperationRetryState {
     /// The retry budgets that are left.
     pub(crate) budgets: Budgets,
-    /// Whether some attempt may have been carried out without its response having come.
+    /// Whether an attempt may have been carried out without its response having come.
     pub(crate) was_ambiguous: bool,
     /// Endpoints that it has failed on: not tried again while another is left.
     pub(crate) failed_endpoints: FailedEndpoints,
-    /// The region that may have applied it, where only that one may be asked again.
+    /// The region that may have applied it, if only that one may be asked again.
     pub(crate) pinned: Option<CosmosEndpoint>,
     /// The partition it is about, once that is known: from the container, or from a response.
     pub(crate) partition: Option<Arc<Partition>>,
-    /// Where the last decision wants the next attempt.
+    /// The target of the next attempt, by the last decision.
     pub(crate) target: RetryTarget,
     /// Whether there is another endpoint to try.
-    pub(crate) elsewhere: Elsewhere,
-    /// Until when a write may wait for its write region; none is for ever.
+    pub(crate) elsewhere: OtherEndpoints,
+    /// The end of a write's wait for its write region; `None` is for ever.
     pub(crate) wait_end: Option<Instant>,
     /// The transport pipeline's decision about the last attempt.
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
     pub(crate) now: Instant,
-    /// Whether the next attempt takes what the session has seen by then. Else it takes what the one before it had: an
-    /// operation sees what was seen before it began, and a token that grew with every attempt could be ahead of
+    /// Whether the next attempt takes the current session token. Else it repeats that of the attempt before: an
+    /// operation sees the session as of its start, and a token that grew with every attempt could be ahead of
     /// each region in turn.
     pub(crate) refresh_session_token: bool,
-    /// Whether some region did not have its session.
+    /// Whether a region did not have its session.
     pub(crate) missed_session: bool,
-    /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
+    /// How often it has waited for its session to be replicated, because the region that has it does not serve.
     pub(crate) session_waits: u32,
     /// Whether the attempt asks the only region that accepted writes when it began.
     pub(crate) asks_only_writer: bool,
@@ -71,7 +71,7 @@ impl OperationRetryState {
             pinned: None,
             partition: None,
             target: RetryTarget::NextPreferred,
-            elsewhere: Elsewhere { is_left: false, may_wait: false },
+            elsewhere: OtherEndpoints { is_left: false, may_wait: false },
             wait_end: None,
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
@@ -91,14 +91,14 @@ impl OperationRetryState {
         self.retries == 0
     }
 
-    /// Forgets where a write has failed that has waited since: any region may accept it by now.
+    /// Clears the failed endpoints of a write that has waited since: any region may accept it by now.
     pub(crate) fn try_all_again(&mut self, now: Instant) {
         self.now = now;
         self.failed_endpoints.clear();
         self.budgets = self.budgets.with_failovers_left();
     }
 
-    /// Notes what an attempt came to, and what it cost.
+    /// Records the outcome of an attempt and the budgets it spent.
     pub(crate) fn observe(&mut self, result: &TransportResult) {
         if let Some(budgets) = &result.budgets {
             self.budgets = **budgets;
@@ -107,14 +107,14 @@ impl OperationRetryState {
         self.at_endpoint = result.decision;
     }
 
-    /// Looks for the session everywhere again: it arrives where it was not, sooner or later.
+    /// Makes every region a candidate for the session again: it is replicated sooner or later.
     pub(crate) fn look_for_session_again(&mut self) {
         self.session_waits += 1;
         self.failed_endpoints.clear();
         self.target = RetryTarget::NextPreferred;
     }
 
-    /// Charges a retry after an attempt at an endpoint, and notes where it goes.
+    /// Charges a retry after an attempt at an endpoint, and records its target.
     pub(crate) fn advance(&mut self, verdict: &Verdict, race: &RaceOutcome<'_>, now: Instant) {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
@@ -345,7 +345,7 @@ mod tests {
         assert!(!aborted(OperationType::Query, outcome()).may_have_been_applied());
     }
 
-    /// A create that was lost, sent again and met its own item was reported as never applied.
+    /// Regression: a lost create that was sent again and met its own item was reported as never applied.
     #[test]
     fn a_refusal_after_an_ambiguous_attempt_may_have_been_applied() {
         let conflict = || TransportOutcome::HttpError(answer(409, ""));

@@ -22,12 +22,12 @@ use crate::session::{ReadTerms, SessionHeaders, sends_session_token};
 /// although it is slow.
 const LONGEST_SESSION_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest that a read waits before it is sent while the region that has its session does not serve: that region may
+/// The longest that a read waits before it is sent while the region that has its session is out: that region may
 /// be back by then.
 const LONGEST_ARRIVAL_PAUSE: Duration = Duration::from_secs(1);
 
 impl OperationRun<'_> {
-    /// Where the next attempt goes.
+    /// Chooses the route of the next attempt.
     pub(super) fn route(
         &self,
         state: &mut OperationRetryState,
@@ -86,7 +86,7 @@ impl OperationRun<'_> {
         attempt_route
     }
 
-    /// Notes what the application should know of the account and of its settings.
+    /// Adds warnings about the account and its settings to the diagnostics.
     fn warn_of(&self, account: &AccountEndpointState, diagnostics: &mut DiagnosticsContextBuilder) {
         if account.thin_client_endpoints() > 0 && self.core.tells_of_thin_client() {
             let sentence = format!(
@@ -101,8 +101,8 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Has a read wait a moment for its session, or go where that is, if its region is likely to be behind: what it would
-    /// meet there costs a request and a round trip.
+    /// Delays a read, or diverts it to the region that has its session, if its region is likely to be behind: a 404/1002
+    /// there costs a request and a round trip.
     fn look_for_session(
         &self,
         attempt_route: &mut AttemptRoute,
@@ -141,7 +141,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// How long a read waits in a region that did not have its session, where that is sooner than to ask the region that
+    /// The pause of a read in a region that did not have its session, if that is sooner than asking the region that
     /// is certain to have it.
     pub(super) fn session_pause(
         &self,
@@ -161,7 +161,7 @@ impl OperationRun<'_> {
         (behind <= LONGEST_SESSION_PAUSE && is_sooner).then_some(behind)
     }
 
-    /// Whether an answer of a region that is behind comes sooner, once it has caught up, than that of another one.
+    /// Whether a region that is behind answers sooner, once it has caught up, than another one.
     fn is_sooner_here(
         &self,
         behind: Duration,
@@ -178,7 +178,7 @@ impl OperationRun<'_> {
         here + here / 2 < there
     }
 
-    /// A route, once it is known whether this operation is the one that probes.
+    /// Resolves a route that may be a probe: exactly one operation claims it.
     fn claimed(&self, route: Route<'_>, state: &OperationRetryState) -> AttemptRoute {
         let (home, moved_to) = match route {
             Route::To(endpoint) => return AttemptRoute::to(endpoint.clone()),

@@ -26,7 +26,7 @@ pub(super) struct OperationRun<'a> {
 }
 
 impl OperationRun<'_> {
-    /// Waits until the account has been read once, if that is needed. Says when the operation goes on, if the
+    /// Waits until the account has been read once, if that is needed. Returns the time afterwards, if the
     /// deadline allows it.
     pub(super) async fn until_account_is_read(&self, started: Instant) -> Option<Instant> {
         if self.core.locations.is_known() || self.is_about_account() {

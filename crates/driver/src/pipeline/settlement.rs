@@ -18,7 +18,8 @@ use crate::diagnostics::{
 };
 use crate::exchange::HttpErrorKind;
 use crate::retry::{
-    AttemptOutcome, Backoff, Budget, Budgets, Circumstances, Elsewhere, UnavailableReason, Verdict,
+    AttemptOutcome, Backoff, Budget, Budgets, Circumstances, OtherEndpoints, UnavailableReason,
+    Verdict,
 };
 use crate::routing::{
     CosmosEndpoint, LocationEffect, OutcomeSite, Partition, Stale, Traffic, is_elsewhere_left,
@@ -31,31 +32,32 @@ use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 /// The longest that an operation waits for a container to be read again before it retries with the cached metadata.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
 
-/// How often a read asks a region again that is likely to have its session in a moment.
+/// The retries of a read in a region that is likely to have its session in a moment.
 const SESSION_PAUSES: u32 = 2;
 
 /// How long a read waits before it asks another replica of the region that has its session.
 const REPLICA_PAUSE: Duration = Duration::from_millis(10);
 
-/// How often a read waits for its session while the region that has it does not serve, and for how long: some six seconds
+/// The waits of a read for its session while the region that has it is out, and their back-off: some six seconds
 /// together.
 const MAX_SESSION_WAITS: u32 = 10;
+// 20 ms, 40 ms and so on, up to a second: replication between regions takes from milliseconds to seconds.
 const SESSION_BACKOFF: Backoff =
     Backoff { initial: Duration::from_millis(20), longest: Duration::from_secs(1), factor: 2.0 };
 
-/// Why it waits.
+/// The reason of such a wait.
 const ON_ITS_WAY: &str = "the session has not arrived in any region that serves";
 
-/// Why it asks the region that has it once more.
+/// The reason of one more request to the region that has the session.
 const REPLICA_IS_BEHIND: &str = "a replica of the region that has the session is behind";
 
-/// Why nothing is tried again at a range that is gone.
+/// The reason for not retrying at a range that is gone.
 const RANGE_IS_GONE: &str =
     "the partition range was split or merged: ask the ranges that took its place";
 
 impl OperationRun<'_> {
-    /// Takes in what an attempt showed, whatever the operation does next. `sent` is what its requests carried of
-    /// the session.
+    /// Applies the parts of an outcome that do not depend on the next step: answers, latencies, sessions. `sent` is the state of
+    /// the session that its requests carried.
     pub(super) fn observe(
         &self,
         race: &RaceOutcome<'_>,
@@ -101,7 +103,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Notes that an endpoint has answered, whatever it said.
+    /// Records that an endpoint has answered, whatever the status.
     fn note_answer(&self, endpoint: &CosmosEndpoint, result: &TransportResult) {
         let outcome = &result.outcome;
         if matches!(outcome, TransportOutcome::Success(_) | TransportOutcome::HttpError(_)) {
@@ -109,7 +111,7 @@ impl OperationRun<'_> {
         }
     }
 
-    /// Takes in what a response says of the session and of the container's ranges.
+    /// Applies a response's session token and partition range.
     fn observe_outcome(
         &self,
         endpoint: &CosmosEndpoint,
@@ -245,7 +247,7 @@ impl OperationRun<'_> {
         self.core.locations.apply(effects, now, asked);
     }
 
-    /// Tells the account's store what an outcome says of the account, and nothing more.
+    /// Applies the effects of an outcome to the account's state, and nothing more.
     fn blame(
         &self,
         endpoint: &CosmosEndpoint,
@@ -257,7 +259,7 @@ impl OperationRun<'_> {
         self.apply(&evaluation.effects, result.at);
     }
 
-    /// Decides what comes after a failure, and tells the account's store what it says of the account.
+    /// Decides the next step after a failure, and applies its effects to the account's state.
     ///
     /// Where the account is out of date the decision waits for it to be read: which region accepts writes
     /// is exactly what is not known. Unless the service moves partitions one by one: then the partition has
@@ -291,7 +293,7 @@ impl OperationRun<'_> {
         verdict
     }
 
-    /// The pause before a read asks the write region again that refused it: the replica that answered is behind, and so are
+    /// The pause before a read asks the write region again that answered 404/1002: the replica is behind, and so are
     /// the other regions. Once per operation. Not where the service moves partitions: there no region is certain to have the
     /// session.
     fn replica_pause(
@@ -319,8 +321,8 @@ impl OperationRun<'_> {
         })
     }
 
-    /// How long a read waits whose session has not arrived in any region that serves, while the one that has it does not
-    /// serve: it is on its way to the others.
+    /// The wait of a read whose session has not arrived in any region that serves, while the one that has it is
+    /// out: it is being replicated.
     fn session_wait(
         &self,
         race: &RaceOutcome<'_>,
@@ -453,7 +455,7 @@ impl OperationRun<'_> {
     }
 
     /// Refreshes a container that an outcome says is stale, and waits for it if the operation goes on.
-    /// Says whether it is.
+    /// Returns whether it is.
     async fn refresh_container(
         &self,
         evaluation: &Evaluation,
@@ -530,7 +532,7 @@ impl OperationRun<'_> {
         let is_left = !self.is_about_account()
             && state.pinned.is_none()
             && is_elsewhere_left(&snapshot, &self.route_request(state, Some(&endpoint.endpoint)));
-        state.elsewhere = Elsewhere { is_left, may_wait: self.may_wait(state) };
+        state.elsewhere = OtherEndpoints { is_left, may_wait: self.may_wait(state) };
         let circumstances = Circumstances {
             deadline: self.deadline,
             now: Clock::now(),

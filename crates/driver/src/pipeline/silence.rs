@@ -11,7 +11,7 @@ use crate::routing::{CosmosEndpoint, OutageCause, OutageScope};
 use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportResult};
 
-/// How long an operation on one item waits for its region before the region's silence counts: nothing else was answered
+/// How long an operation on one item waits before its region counts as silent, if nothing else was answered
 /// either since it began.
 pub(super) const SILENCE: Duration = Duration::from_secs(2);
 
@@ -19,14 +19,14 @@ pub(super) const SILENCE: Duration = Duration::from_secs(2);
 pub(super) const SILENT: &str = "the region did not answer anything";
 
 impl OperationRun<'_> {
-    /// When the silence of an attempt's region begins to count: for an operation on one item, which a region that serves
+    /// The time from which silence counts: only for operations on one item, which a serving region
     /// answers sooner.
     pub(super) fn silence_counts_at(&self, started: Instant) -> Option<Instant> {
         started.checked_add(SILENCE).filter(|_| self.operation.is_about_one_item())
     }
 
-    /// Watches an attempt whose region may be silent: it has not answered anything for a while. Ends when the attempt is
-    /// given up for another region: a read, or a write that may be repeated.
+    /// Watches an attempt whose region has not answered anything for a while. Completes when the attempt is
+    /// abandoned for another region: a read, or a write that may be repeated.
     pub(super) async fn abandoned(
         &self,
         route: &AttemptRoute,

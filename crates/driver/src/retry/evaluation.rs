@@ -47,7 +47,7 @@ impl Verdict {
 
 /// The endpoints that an operation has left beside this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherEndpoints {
     /// Whether there is one that it has not failed on.
     pub(crate) is_left: bool,
     /// Whether, with no retries left, it waits for a region that accepts writes.
@@ -86,7 +86,7 @@ pub fn evaluate_transport_retry(
 pub(crate) fn evaluate_operation_retry(
     question: &Question,
     budgets: &Budgets,
-    elsewhere: Elsewhere,
+    elsewhere: OtherEndpoints,
     at_endpoint: Decision,
     circumstances: &Circumstances,
 ) -> Verdict {

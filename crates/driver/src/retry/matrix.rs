@@ -19,7 +19,7 @@ pub(crate) struct Row {
     /// The requests it is about.
     pub(super) kinds: &'static [RequestKind],
     /// How far the requests got that it is about.
-    pub(super) sent: Sent,
+    pub(super) sent: SentFilter,
     /// The steps that are tried next, in this order.
     pub(super) steps: &'static [Step],
     /// The effects on the account's state.
@@ -51,7 +51,7 @@ pub(super) enum Pattern {
 
 /// How far a request got.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sent {
+pub(super) enum SentFilter {
     Any,
     /// It was not carried out, for certain.
     Safe,
@@ -153,9 +153,9 @@ impl Row {
         };
         self.kinds.contains(&question.kind)
             && match self.sent {
-                Sent::Any => true,
-                Sent::Safe => sent.is_safe_to_resend(),
-                Sent::Maybe => !sent.is_safe_to_resend(),
+                SentFilter::Any => true,
+                SentFilter::Safe => sent.is_safe_to_resend(),
+                SentFilter::Maybe => !sent.is_safe_to_resend(),
             }
             && self.outcome.matches(&question.outcome)
     }
@@ -248,7 +248,7 @@ const LOST: &[HttpErrorKind] = &[
 const ROW: Row = Row {
     outcome: Pattern::Success,
     kinds: &RequestKind::ALL,
-    sent: Sent::Any,
+    sent: SentFilter::Any,
     steps: &[],
     effects: &[],
     error: ErrorKind::Unavailable,
@@ -468,14 +468,14 @@ pub(super) const MATRIX: &[Row] = &[
     },
     Row {
         outcome: Pattern::Losses(ENDED),
-        sent: Sent::Safe,
+        sent: SentFilter::Safe,
         steps: &[HERE_RESENT, NEXT_PREFERRED],
         reason: "the request was not processed",
         ..ROW
     },
     Row {
         outcome: Pattern::Losses(&[HttpErrorKind::Connect]),
-        sent: Sent::Safe,
+        sent: SentFilter::Safe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         reason: "the connection failed: another one is tried",
@@ -483,7 +483,7 @@ pub(super) const MATRIX: &[Row] = &[
     },
     Row {
         outcome: Pattern::Losses(FAILED),
-        sent: Sent::Safe,
+        sent: SentFilter::Safe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         reason: "the connection failed: another one is tried",
         ..ROW
@@ -491,7 +491,7 @@ pub(super) const MATRIX: &[Row] = &[
     Row {
         outcome: Pattern::Losses(LOST),
         kinds: REPEATABLE,
-        sent: Sent::Maybe,
+        sent: SentFilter::Maybe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         is_ambiguous: true,
@@ -501,21 +501,21 @@ pub(super) const MATRIX: &[Row] = &[
     Row {
         outcome: Pattern::Losses(LOST),
         kinds: UNREPEATABLE,
-        sent: Sent::Maybe,
+        sent: SentFilter::Maybe,
         is_ambiguous: true,
         reason: MUST_NOT_BE_TWICE,
         ..ROW
     },
     Row {
         outcome: Pattern::DeadlinePassed,
-        sent: Sent::Safe,
+        sent: SentFilter::Safe,
         error: ErrorKind::DeadlineExceeded,
         reason: "the deadline passed",
         ..ROW
     },
     Row {
         outcome: Pattern::DeadlinePassed,
-        sent: Sent::Maybe,
+        sent: SentFilter::Maybe,
         error: ErrorKind::DeadlineExceeded,
         is_ambiguous: true,
         reason: "the deadline passed",

@@ -16,6 +16,6 @@ mod question;
 pub use budgets::{Backoff, Budget, Budgets, Retries, ThrottleBudget};
 pub use decision::{Decision, Manner, RetryTarget};
 pub use evaluation::{Circumstances, Verdict, evaluate_transport_retry};
-pub(crate) use evaluation::{Elsewhere, evaluate_operation_retry};
+pub(crate) use evaluation::{OtherEndpoints, evaluate_operation_retry};
 pub(crate) use matrix::{Effect, UnavailableReason, row_of, row_of_write};
 pub use question::{AttemptOutcome, Question, RequestKind};

@@ -37,8 +37,8 @@ const REFRESH_JITTER: f64 = 0.2;
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long one endpoint alone may take to answer before the next one is asked too (as Happy Eyeballs, RFC 8305): the
-/// global endpoint may be in the region that is lost without a word.
+/// The head start of each endpoint before the next one is asked too (as Happy Eyeballs, RFC 8305): the
+/// global endpoint may be in a region that is lost without an error.
 const STAGGER: Duration = Duration::from_millis(500);
 
 /// How long other endpoints may take once one has answered that the write region has not changed.
@@ -142,15 +142,16 @@ impl AccountMetadataCache {
         self.wanted.notify_one();
     }
 
-    /// Waits for the news of an attempt that was refused because the account is not as it was known when it started.
+    /// Waits for a read of the account that is newer than the start of an attempt that was refused as out of date.
     ///
-    /// A read that began after that has them, or they are younger, and then the next attempt is refused as well and
+    /// A read that began after that start is new enough, or the change is younger still; then the next attempt is refused as well and
     /// starts after that read. Else this waits for a read that begins after this call: at once, if the allowance has
     /// one left for those who wait.
     pub(crate) async fn refreshed_since(&self, attempt_started: Instant) {
         let mut reads = self.reads.subscribe();
         let before = *reads.borrow();
         if before.are_under_way_since(attempt_started) {
+            // The sender is a field of this cache, so the wait cannot fail: nor can the one below.
             let _ = reads.wait_for(|reads| reads.ended >= before.begun || reads.is_over).await;
         }
         if reads.borrow().are_answered_since(attempt_started) {

@@ -26,7 +26,7 @@ const MAX_CONTAINERS: usize = 10_000;
 /// turn its load into reads of the ranges.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a container that could not be read is not tried again for operations that can do without.
+/// The pause after a failed read, for operations that can do without the container.
 const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The part of a container's metadata that is stale.
@@ -184,7 +184,7 @@ impl ContainerCache {
         self.refresh(&entry).await;
     }
 
-    /// The link of a container by its RID, if it is known. A look through all containers: for what is rare.
+    /// The link of a container by its RID, if it is known. Linear search: for rare cases.
     pub(crate) fn link_of(&self, rid: &str) -> Option<Arc<str>> {
         let containers = self.containers.load();
         let mut entries = containers.values();
@@ -279,6 +279,7 @@ impl ContainerEntry {
     }
 
     async fn read(&self, reader: &dyn MetadataReader, locations: &LocationStateStore) {
+        // SeqCst, as all that requests and the reading task share (see `request`). Taken back below if the read fails.
         let is_recreated = self.is_recreated.swap(false, Ordering::SeqCst);
         let gone = self.gone.swap(None);
         let before = self.resolution.load_full();
@@ -320,12 +321,15 @@ struct Reading {
 impl Reading {
     async fn read_while_wanted(mut self, reader: Weak<dyn MetadataReader>) {
         loop {
+            // Before the read: a request that comes during it is served by the next one.
             let wanted = self.entry.wanted.load(Ordering::SeqCst);
             // Strong only during a read: the task must not keep the driver alive.
             let Some(current) = reader.upgrade() else { return };
             self.entry.read(&*current, &self.locations).await;
             drop(current);
             self.entry.done.send_replace(wanted);
+            // The flag first, then the count; `request` counts first and then looks at the flag (Dekker). So one of the
+            // two sees the other, and no request is left without a reader: a lost wakeup.
             self.entry.is_reading.store(false, Ordering::SeqCst);
             let is_wanted_again = self.entry.wanted.load(Ordering::SeqCst) != wanted;
             if !is_wanted_again || self.entry.is_reading.swap(true, Ordering::SeqCst) {
@@ -341,6 +345,7 @@ impl Reading {
 impl Drop for Reading {
     fn drop(&mut self) {
         if !self.is_over {
+            // The flag first: a waiter that wakes up and asks again must be able to start a task.
             self.entry.is_reading.store(false, Ordering::SeqCst);
             self.entry.done.send_replace(u64::MAX);
         }
@@ -368,7 +373,7 @@ mod tests {
         }
     }
 
-    /// The first container by name was read again and again, however often it was used.
+    /// Regression: the first container by name was evicted and read again, however often it was used.
     #[tokio::test]
     async fn the_container_that_was_used_least_recently_makes_room() {
         let global = "https://contoso.documents.azure.com".parse().unwrap();

@@ -19,11 +19,11 @@ pub struct ContainerMetadata {
     ranges: RoutingMap,
     /// One for each of the ranges, in their order.
     partitions: Vec<Arc<Partition>>,
-    /// Where the list of ranges ended: changes since are listed from here.
+    /// The continuation of the list of ranges: changes are listed from here.
     cursor: Option<RangesCursor>,
 }
 
-/// Where a list of partition ranges ended. The etag means something to the region alone that gave it.
+/// The continuation of a list of partition ranges. Its etag is valid in the region alone that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangesCursor {
     pub(crate) etag: String,

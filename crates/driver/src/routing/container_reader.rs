@@ -16,6 +16,7 @@ use crate::diagnostics::RequestDiagnostics;
 use crate::exchange::Endpoint;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
+// `A-IM` of RFC 3229: only what has changed since the etag in `If-None-Match`.
 const INCREMENTAL: HeaderValue = HeaderValue::from_static("Incremental Feed");
 /// As many ranges as the service is ready to send at once.
 const ALL: HeaderValue = HeaderValue::from_static("-1");

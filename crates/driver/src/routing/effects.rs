@@ -17,18 +17,18 @@ pub(crate) enum LocationEffect {
     RefreshAccountProperties,
     /// An endpoint does not serve.
     MarkEndpointUnavailable {
-        /// Which.
+        /// The endpoint.
         endpoint: CosmosEndpoint,
-        /// Why.
+        /// The reason.
         reason: UnavailableReason,
         /// The traffic that showed it.
         traffic: Traffic,
     },
     /// A partition does not serve at an endpoint.
     MarkPartitionUnavailable {
-        /// Which, where it is known.
+        /// The partition, if it is known.
         partition: Option<Arc<Partition>>,
-        /// Where.
+        /// The endpoint.
         endpoint: CosmosEndpoint,
         /// The traffic that showed it.
         traffic: Traffic,
@@ -44,7 +44,7 @@ pub(crate) enum LocationEffect {
 /// The attempt that had an outcome.
 #[derive(Clone, Debug)]
 pub(crate) struct OutcomeSite<'a> {
-    /// Where it was made.
+    /// Its endpoint.
     pub(crate) endpoint: &'a CosmosEndpoint,
     /// The partition it was about, if that is known.
     pub(crate) partition: Option<&'a Arc<Partition>>,

@@ -38,9 +38,9 @@ const PARTITION_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct EndpointProber {
     store: Arc<LocationStateStore>,
-    /// Knows the names of the containers whose partitions have failed.
+    /// The containers, for the names of those whose partitions have failed.
     containers: Arc<ContainerCache>,
-    /// The connections of operations: they are what has to work again.
+    /// The pipeline of operations: their connections are what must work again.
     transport: Arc<TransportPipeline>,
     budgets: Budgets,
     clock: Clock,

@@ -32,14 +32,14 @@ pub(crate) struct RouteRequest<'a> {
     pub(crate) failed_endpoints: &'a FailedEndpoints,
     /// The endpoint that it is failing on right now, or that it has been waiting for, if there is one.
     pub(crate) current: Option<&'a Endpoint>,
-    /// Where the last decision wants it.
+    /// The target by the last decision.
     pub(crate) target: RetryTarget,
 }
 
 /// Endpoints that an operation has failed on; inline for as many regions as most accounts have.
 pub(crate) type FailedEndpoints = SmallVec<[Endpoint; 4]>;
 
-/// Where an attempt goes.
+/// The endpoint of an attempt, or the choice between a probe and the endpoint that serves its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// To an endpoint.
@@ -245,6 +245,7 @@ fn is_in_service(
     is_chosen_writer() || account.is_available(&candidate.endpoint, is_write, now)
 }
 
+/// The mechanism under which the service itself moves the writes of a partition.
 const FOLLOWS_PARTITIONS: Option<Mechanism> = Some(Mechanism::AutomaticFailover);
 
 /// The usual case, without a search: nothing failed, nothing is avoided or excluded.

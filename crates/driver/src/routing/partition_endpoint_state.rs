@@ -31,7 +31,7 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(50);
 /// Longer than any process runs, and short enough for every clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-/// Where partitions are served that are not served where their account is.
+/// Overrides: the partitions that are served elsewhere than the account's preferences say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartitionEndpointState {
     overrides: BTreeMap<PartitionId, PartitionOverrides>,
@@ -101,7 +101,7 @@ pub(crate) struct PartitionFailoverEntry {
     relapses: u32,
 }
 
-/// Where an entry stands.
+/// The health of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartitionHealth {
     /// Failures are counted; the partition has not moved.

@@ -51,12 +51,12 @@ pub(crate) struct SessionHeaders {
     /// The container that it has seen. A container that was recreated under the same name refuses the request,
     /// where it would else wait for a session that never arrives.
     pub(crate) rid: Option<HeaderValue>,
-    /// When and where the session got so far, if it keeps the token as it is sent; else it was put together for the
+    /// When and where the token was seen, if it is sent as it is kept; `None` if it was put together for the
     /// request.
     pub(crate) kept: Option<SessionPoint>,
 }
 
-/// When and where a session got as far as it is.
+/// When and where a session made its last progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SessionPoint {
     pub(crate) at: Instant,
@@ -94,13 +94,13 @@ struct ContainerSession {
     ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
 }
 
-/// How far a session is in one range.
+/// The progress of a session in one range.
 #[derive(Debug)]
 struct RangeSession {
     progress: ArcSwap<Progress>,
 }
 
-/// Progress in a range, and the header that says so.
+/// Progress in a range, with its encoded header.
 #[derive(Debug)]
 struct Progress {
     token: PartitionSessionToken,
@@ -172,7 +172,7 @@ impl SessionContainer {
         Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept: None })
     }
 
-    /// Takes in what a response says of its container's progress. Says whether the container is not the one
+    /// Merges the progress that a response names. Says whether the container is not the one
     /// that the session has seen.
     pub(crate) fn observe(
         &self,
@@ -347,6 +347,7 @@ impl RangeSession {
         if self.progress.load().token.covers(token) {
             return;
         }
+        // `rcu` merges again after a lost race: progress of another thread is never overwritten by less.
         self.progress.rcu(|current| match Progress::new(range, current.token.merge(token), seen) {
             Some(progress) => Arc::new(progress),
             None => Arc::clone(current),
@@ -415,7 +416,7 @@ mod tests {
         assert_eq!(of_range(&sessions, 2, &[]), None);
     }
 
-    /// A read of a child range could miss what was written to the range before it was split.
+    /// Regression: a read of a child range could miss what was written to the range before its split.
     #[test]
     fn a_range_has_seen_what_its_parents_have() {
         let sessions = SessionContainer::default();
@@ -429,7 +430,7 @@ mod tests {
         assert_eq!(of_range(&sessions, 3, &[0, 1, 2]).unwrap(), "3:-1#8", "a merge of two");
     }
 
-    /// The token of a query grew with each split, until no server took the header.
+    /// Regression: the token of a query grew with each split, until no server took the header.
     #[test]
     fn a_token_of_several_ranges_names_only_those_that_are_there() {
         let sessions = SessionContainer::default();

@@ -8,6 +8,7 @@ use sidereal_protocol::{Addressing, CosmosStatus, OperationType, ResourceLink, R
 
 use crate::{CosmosOperation, ErrorKind, OperationTarget};
 
+// `db.system.name` in the semantic conventions of OpenTelemetry for databases.
 const SYSTEM: &str = "azure.cosmosdb";
 
 /// The attributes of an operation that do not depend on its outcome.

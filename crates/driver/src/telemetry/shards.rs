@@ -39,6 +39,7 @@ impl Transports {
             let transport = Arc::downgrade(&it.transport);
             Transport { plane, transport }
         });
+        // Copied on change: planes are added seldom, and counted by a reader that must not wait.
         self.0.rcu(|known| {
             let alive = known.iter().filter(|it| it.transport.strong_count() > 0);
             alive.chain(&added).cloned().collect::<Vec<_>>()

@@ -90,6 +90,7 @@ impl AuthorizationPolicy {
                 "a token is sent over https:// only: anyone who reads it on the way could use it"
                     .into()
             }
+            // The key of an emulator is published: a signature with it protects nothing.
             Kind::Key(_) if is_named() => return Ok(()),
             Kind::Key(_) => Cow::Owned(format!(
                 "an account key is used over https:// only, and {endpoint} is neither that nor an \

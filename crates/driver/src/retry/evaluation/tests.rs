@@ -240,7 +240,7 @@ fn of_operation(question: &Question, budgets: &Budgets, is_left: bool) -> Verdic
     evaluate_operation_retry(
         question,
         budgets,
-        Elsewhere { is_left, may_wait: false },
+        OtherEndpoints { is_left, may_wait: false },
         ENDED,
         &circumstances(),
     )

@@ -212,6 +212,7 @@ impl Http1Pool {
 
     async fn handshake(&self, stream: Stream) -> Result<PooledConnection, HttpError> {
         let mut builder = http1::Builder::new();
+        // hyper bounds the head by the size of its read buffer.
         builder.max_buf_size(MAX_HEAD_BYTES as usize);
         let (sender, connection) = builder
             .handshake(TokioIo::new(stream))

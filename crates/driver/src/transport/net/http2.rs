@@ -61,6 +61,7 @@ struct State {
 
 /// Why a connection ended, where the error of a stream cannot tell.
 mod end {
+    // Numbers, because they are kept in an `AtomicU8`: the first reason wins (`mark_going_away`).
     pub(super) const OPEN: u8 = 0;
     pub(super) const EVICTED: u8 = 1;
     pub(super) const NO_PONG: u8 = 2;
@@ -179,6 +180,7 @@ impl Http2Connection {
         if stream.is_end_stream() {
             return Ok(first);
         }
+        // One allocation for a body whose length the headers tell.
         let mut body = BytesMut::with_capacity(expected_length(headers).max(first.len()));
         body.extend_from_slice(&first);
         while let Some(piece) = self.read_piece(stream).await? {

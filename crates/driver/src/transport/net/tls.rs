@@ -13,6 +13,7 @@ use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
 use crate::transport::HttpVersions;
 
+// ALPN protocol ids (RFC 7301; RFC 9113, section 3.1).
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 

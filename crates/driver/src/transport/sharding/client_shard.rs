@@ -193,6 +193,7 @@ impl ClientShard {
     /// A request begins; `in_use` is the number of streams with it.
     pub(super) fn record_start(&self, in_use: u32, now: Duration) {
         let now = nanoseconds(now);
+        // Relaxed, here and below: see `stats`.
         self.counters.last_request.store(now, Ordering::Relaxed);
         self.counters.total_requests.fetch_add(1, Ordering::Relaxed);
         if in_use == 1 {

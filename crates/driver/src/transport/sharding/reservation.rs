@@ -9,7 +9,7 @@ use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
 use super::send_terms::SendTerms;
 use super::shard_pool::{EndpointShardPool, Reservation, Waiter};
-use super::wait_queue::Full;
+use super::wait_queue::ExceededLimit;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
 use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
@@ -335,18 +335,18 @@ impl EndpointShardPool {
         while self.queue().dequeue().is_some() {}
     }
 
-    fn queue_full(&self, full: Full) -> HttpError {
+    fn queue_full(&self, full: ExceededLimit) -> HttpError {
         let (config, endpoint) = (self.config(), self.endpoint());
         let sentence = match (full, config.max_queued_requests) {
-            (Full::Waiters, Some(most)) => format!(
+            (ExceededLimit::Waiters, Some(most)) => format!(
                 "the wait queue of {endpoint} is full: {most} requests wait for a stream, as many as \
                  sharding.max_queued_requests allows; send fewer at once, or raise the setting"
             ),
-            (Full::Waiters, None) => format!(
+            (ExceededLimit::Waiters, None) => format!(
                 "the wait queue of {endpoint} is full: it holds as many requests as it can count; send \
                  fewer at once"
             ),
-            (Full::Bytes, _) => format!(
+            (ExceededLimit::Bytes, _) => format!(
                 "the wait queue of {endpoint} is full: requests that wait for a stream hold {} bytes, as \
                  many as sharding.max_queued_bytes allows; send fewer at once, or raise the setting",
                 config.max_queued_bytes

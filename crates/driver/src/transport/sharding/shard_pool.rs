@@ -217,6 +217,7 @@ impl EndpointShardPool {
     }
 
     pub(super) fn end_watching_queue(&self) {
+        // Release: pairs with the swap in `begin_watching_queue`.
         self.is_queue_watched.store(false, Ordering::Release);
     }
 
