@@ -28,7 +28,7 @@ pub(super) struct FaultGate {
     number: u64,
     faults: Arc<Faults>,
     closed: CancellationToken,
-    /// Whether the connection that is made next was judged already, by who asked the client to connect.
+    /// Whether the next connection was judged already, by the call that asked the client to connect.
     is_judged: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ impl FaultInjectingHttpClient {
         })
     }
 
-    /// Does to a request what its rule says.
+    /// Applies the fault of a rule to a request.
     async fn apply(
         &self,
         fault: &FaultInjectionResult,

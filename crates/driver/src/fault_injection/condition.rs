@@ -27,11 +27,11 @@ pub struct FaultInjectionCondition {
 /// The request, or the connection, that a condition is evaluated for.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
-    /// Where it goes.
+    /// The endpoint.
     pub endpoint: &'a Endpoint,
     /// The number of its client among those made for the endpoint, from 0.
     pub client: u64,
-    /// The request; none while a connection is made.
+    /// The request; `None` while a connection is made.
     pub request: Option<&'a HttpRequest>,
     /// The region that the request was routed to, where it is known.
     pub region: Option<&'a RegionName>,

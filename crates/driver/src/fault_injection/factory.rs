@@ -1,4 +1,4 @@
-//! Where fault-injecting clients come from, and where their rules are kept.
+//! The factory of fault-injecting clients, and its rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -74,7 +74,7 @@ impl FaultInjectingHttpClientFactory {
         self.faults.rules.load_full()
     }
 
-    /// How often a rule was applied; none if there is no such rule.
+    /// How often a rule was applied; `None` if there is no such rule.
     #[must_use]
     pub fn hits(&self, id: &str) -> Option<u64> {
         self.faults.rules.load().iter().find(|rule| rule.id() == id).map(|rule| rule.hits())

@@ -19,7 +19,7 @@ pub(super) struct QuotaUsage {
 }
 
 impl QuotaUsage {
-    /// The quota of this process; none if it has none, or the system has no control groups.
+    /// The quota of this process; `None` without one, or without control groups.
     pub(super) fn read() -> Option<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup").ok()?;
         Self::read_below(Path::new(MOUNT), &memberships)

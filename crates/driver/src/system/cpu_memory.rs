@@ -53,7 +53,7 @@ impl CpuMemoryMonitor {
         monitor
     }
 
-    /// The last reading; none before the first.
+    /// The last reading; `None` before the first.
     #[must_use]
     pub fn latest(&self) -> Option<MachineReading> {
         self.0.load().latest().copied()

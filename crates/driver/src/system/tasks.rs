@@ -1,4 +1,4 @@
-//! Tasks that run beside requests: who owns them, and how they end.
+//! Background tasks: their owner, and how they end.
 //!
 //! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). A caller that only
 //! starts tasks holds a [`TaskSpawner`], which keeps nothing alive. Join handles are not collected: a task
@@ -146,7 +146,7 @@ struct Shared {
 }
 
 impl TaskSpawner {
-    /// Starts a task and says whether it did: once the owner shuts down or is gone, nothing is started.
+    /// Starts a task. Returns `false` if the owner is shutting down or gone: then nothing is started.
     ///
     /// A panic ends the task alone, and is logged under its name.
     pub fn spawn(

@@ -1,4 +1,4 @@
-//! The instruments of a runtime, and what an operation that has ended adds to them.
+//! The metric instruments of a runtime, and the measurements of an operation that has ended.
 
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use opentelemetry::{InstrumentationScope, KeyValue};
@@ -34,7 +34,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Under what name a provider is asked for a meter.
+    /// The instrumentation scope of the meter.
     pub(crate) fn scope() -> InstrumentationScope {
         InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
             .with_version(env!("CARGO_PKG_VERSION"))

@@ -32,7 +32,7 @@ struct Group {
 }
 
 impl Transports {
-    /// Counts the connections of these planes from now on, and no more those that are gone.
+    /// Counts the connections of these planes from now on, and forgets planes that are gone.
     pub(super) fn add(&self, planes: &Planes) {
         let added = [("data", &planes.data), ("metadata", &planes.metadata)];
         let added = added.map(|(plane, it)| {

@@ -1,4 +1,4 @@
-//! When each endpoint last answered: a region that is lost without a word is told by its silence.
+//! The time of each endpoint's last answer, to detect regions that are lost without an error.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};

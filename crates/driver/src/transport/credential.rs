@@ -41,7 +41,7 @@ pub(super) fn resource_header(signature: &Secret) -> Result<HeaderValue, siderea
     AuthorizationToken::Resource { signature: signature.clone() }.header_value()
 }
 
-/// By hand, because a source of tokens need not be `Debug`, and what it would print is not ours to trust.
+/// By hand, because a source of tokens need not be `Debug`, and its output could hold secrets.
 impl fmt::Debug for Credential {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {
@@ -52,7 +52,7 @@ impl fmt::Debug for Credential {
     }
 }
 
-/// Where access tokens come from.
+/// A source of access tokens of Entra ID.
 pub trait AccessTokenSource: Send + Sync {
     /// Fetches a fresh token: not one from a cache that the service has refused.
     fn fetch<'a>(&'a self, request: &'a TokenRequest) -> AccessTokenFuture<'a>;

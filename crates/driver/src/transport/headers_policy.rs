@@ -148,7 +148,7 @@ fn uuid_header(id: Uuid) -> HeaderValue {
     value
 }
 
-/// Who we are, in the form of the service's own SDKs, then what the application adds.
+/// The user agent, in the form of the service's own SDKs, then the application's additions.
 fn user_agent(extra: &[&str]) -> HeaderValue {
     let mut text = format!(
         "sidereal/{version} (drv={version}; {os}; {arch})",

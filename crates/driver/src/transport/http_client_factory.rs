@@ -1,4 +1,4 @@
-//! Where clients come from, and what each is made with.
+//! Factories of HTTP clients, and the configuration of a client.
 
 use std::collections::BTreeSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! One endpoint: what takes a request there, and what an application can put in its place.
+//! Sending requests to one endpoint: the HTTP client and its replacements, sharding, and retries at the endpoint.
 //!
 //! Public are the seam ([`HttpClient`], [`HttpClientFactory`], their configuration and errors), what a
 //! caller brings ([`Credential`], [`Endpoint`], [`ProxyConfig`]) and the client that speaks HTTP itself

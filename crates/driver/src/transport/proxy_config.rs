@@ -1,4 +1,4 @@
-//! The proxy that connections go through: where it is, who we are to it, and what goes around it.
+//! The proxy of connections: address, credentials, and the hosts that bypass it.
 
 use std::fmt;
 

@@ -50,7 +50,7 @@ struct Shared {
     /// The last fetch, if it failed.
     failure: ArcSwapOption<Failure>,
     is_fetching: AtomicBool,
-    /// How many fetches have ended. A watch: who subscribes before the end sees it, however late it looks.
+    /// The number of fetches that have ended. A watch: a subscriber from before the end sees it, however late it looks.
     ended: watch::Sender<u64>,
 }
 
@@ -178,14 +178,14 @@ impl TokenCache {
     }
 }
 
-/// By hand: a source of tokens need not be `Debug`, and what it would print is not ours to trust.
+/// By hand: a source of tokens need not be `Debug`, and its output could hold secrets.
 impl fmt::Debug for TokenCache {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("TokenCache").finish_non_exhaustive()
     }
 }
 
-/// One fetch. However it ends, also by a panic or an abort, the waiters are told and the next may begin.
+/// One fetch. However it ends, also by a panic or an abort, it wakes the waiters and lets the next one begin.
 struct FetchGuard {
     shared: Arc<Shared>,
     is_done: bool,

@@ -14,7 +14,7 @@ use crate::diagnostics::ExecutionContext;
 use crate::exchange::Endpoint;
 use crate::retry::{Budgets, RequestKind};
 
-/// One attempt at an operation: what to send, where, and until when.
+/// One attempt at an operation: request, endpoint and deadline.
 #[derive(Clone, Debug)]
 pub struct TransportRequest {
     /// The method.

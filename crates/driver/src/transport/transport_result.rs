@@ -18,7 +18,7 @@ pub struct TransportResult {
     pub outcome: TransportOutcome,
     /// When it was known.
     pub at: Instant,
-    /// Whether some request of the attempt may have been carried out without its response having come,
+    /// Whether a request of the attempt may have been carried out without its response having come,
     /// whatever the outcome is: a repeated create that meets its own item.
     pub was_ambiguous: bool,
     /// The decision at the endpoint: to finish, and why.

@@ -42,7 +42,7 @@ pub struct Peer {
     pub(super) endpoint: Endpoint,
 }
 
-/// The configuration with which a peer makes a conversation of a socket.
+/// What a peer needs to know to make a conversation of a socket.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) address: SocketAddr,

@@ -24,7 +24,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// A connection, and what it speaks.
+    /// Makes a connection, and returns it with its version of HTTP.
     ///
     /// One timeout for all steps: a peer that is slow at each of them must not add them up.
     pub(super) async fn connect(&self) -> Result<(Stream, HttpProtocol), HttpError> {

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and which versions of HTTP are offered.
+//! TLS configuration: trusted roots, and the versions of HTTP that ALPN offers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

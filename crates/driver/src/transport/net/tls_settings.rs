@@ -11,11 +11,11 @@ use crate::exchange::{Endpoint, HttpError};
 use crate::system::Clock;
 use crate::transport::{HttpClientConfig, HttpVersions};
 
-/// The settings of TLS that connections share, by what they were made from.
+/// A cache of TLS configurations, by roots, versions of HTTP and certificate checks.
 #[derive(Default)]
 pub(super) struct TlsSettings(ArcSwap<Vec<SharedTls>>);
 
-/// Settings of TLS. Only those that could be made are kept: what failed once may be there the next time.
+/// One TLS configuration. Failures are not cached: certificates may be mounted later.
 #[derive(Clone)]
 struct SharedTls {
     accept_invalid_certs: bool,

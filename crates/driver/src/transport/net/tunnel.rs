@@ -1,4 +1,4 @@
-//! A tunnel through a proxy: `CONNECT`, and what the proxy says to it.
+//! Tunnels through a proxy: `CONNECT` and its responses.
 
 use std::io;
 
@@ -81,12 +81,12 @@ fn status_of(reply: &[u8]) -> Option<u16> {
     words.next()?.parse().ok()
 }
 
-/// A refusal that another attempt would meet again.
+/// A refusal that a retry would meet again.
 fn tunnel_error(proxy: &ProxyConfig, what: &str) -> HttpError {
     error(HttpErrorKind::Proxy, proxy, what)
 }
 
-/// A failure that another attempt may not meet.
+/// A failure that a retry may not meet.
 fn transient(proxy: &ProxyConfig, what: &str) -> HttpError {
     error(HttpErrorKind::Connect, proxy, what)
 }

@@ -80,7 +80,7 @@ impl ClientShard {
         }
     }
 
-    /// Its number among those of the endpoint; none is used twice.
+    /// Its number among those of the endpoint, never reused.
     pub(super) fn id(&self) -> u64 {
         self.id
     }

@@ -1,4 +1,4 @@
-//! More shards: when there may be another, and how its connection is made.
+//! Growth of the pool: when a shard may be added, and how its connection is made.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ impl EndpointShardPool {
         });
     }
 
-    /// Lets there be so many shards more, if the endpoint answers.
+    /// Raises the number of shards that may be made, if the endpoint answers.
     pub(super) fn widen_by(&self, count: u32) {
         if self.has_answered_within(ANSWER_WINDOW) {
             self.shards().widen(count);

@@ -18,7 +18,7 @@ pub enum PoolKind {
 /// The configuration of pools, shared by those of one transport.
 #[derive(Clone, Debug)]
 pub struct PoolContext {
-    /// Where clients come from.
+    /// The factory of clients.
     pub factory: Arc<dyn HttpClientFactory>,
     /// The configuration of clients.
     pub client_config: HttpClientConfig,
@@ -26,8 +26,8 @@ pub struct PoolContext {
     pub sharding: ShardingConfig,
     /// How many are made as soon as streams run out, usually [`ShardingConfig::eager_clients`].
     pub eager_clients_per_endpoint: u32,
-    /// Who owns the tasks that make and end connections.
+    /// The owner of the tasks that make and end connections.
     pub tasks: TaskSpawner,
-    /// Where the random part of a connection's age comes from.
+    /// The source of the random part of a connection's age.
     pub clock: Clock,
 }

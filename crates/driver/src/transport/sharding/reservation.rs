@@ -1,4 +1,4 @@
-//! A stream for a request: reserved at once, waited for in the queue, or exchanged for one that is ready.
+//! Reserving a stream for a request: immediately, by waiting in the queue, or by exchange for one that is ready.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -355,7 +355,7 @@ impl EndpointShardPool {
         HttpError::new(HttpErrorKind::QueueFull, RequestSentStatus::NotSent, sentence)
     }
 
-    /// Why a closed pool serves nothing: the driver shuts down, or another pool has replaced it.
+    /// The error of a closed pool: the driver shuts down, or another pool has replaced it.
     pub(super) fn closed_error(&self) -> HttpError {
         let (kind, what) = match self.tasks().is_shutting_down() {
             true => (HttpErrorKind::Closed, "are being closed"),

@@ -95,7 +95,7 @@ pub(super) fn active_set_size(shards: usize, load_spread_ratio: f64) -> usize {
     (size as usize).clamp(1, shards.max(1))
 }
 
-/// Whether so much of what there is is in use that another shard is worth making ahead of need.
+/// Whether streams are used so heavily that another shard is made ahead of need.
 pub(super) fn should_scale_up(
     shards: impl Iterator<Item = ShardView>,
     threshold_ratio: f64,

@@ -1,4 +1,4 @@
-//! The way of one request through the pool: a stream, the client, and what the outcome says of the shard.
+//! Sending one request over a reserved stream, and recording the outcome in the shard's health.
 
 use std::sync::Arc;
 use std::time::Instant;

@@ -65,12 +65,12 @@ impl Occupancy {
         Self { waiters: number >> BYTE_BITS, bytes: number & MAX_BYTES }
     }
 
-    /// One waiter with so many bytes, for adding and subtracting.
+    /// One waiter with this many bytes, for adding and subtracting.
     fn one(bytes: usize) -> u64 {
         (1 << BYTE_BITS) | (bytes as u64).min(MAX_BYTES)
     }
 
-    /// The limit that a waiter with so many bytes would exceed.
+    /// The limit that a waiter with this many bytes would exceed.
     fn exceeds(self, capacity: Capacity, bytes: usize) -> Option<ExceededLimit> {
         let bytes = self.bytes.saturating_add(bytes as u64);
         if self.waiters >= (capacity.waiters as u64).min(MAX_WAITERS) {
