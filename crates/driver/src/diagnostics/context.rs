@@ -25,14 +25,14 @@ pub struct DiagnosticsContextBuilder {
     activity_id: Uuid,
     started: Instant,
     attempts: Attempts,
-    left_out: LeftOut,
+    left_out: DroppedAttempts,
     machine: Option<Arc<MachineHistory>>,
     warnings: Option<Arc<[String]>>,
 }
 
 /// A summary of the attempts that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
-struct LeftOut {
+struct DroppedAttempts {
     attempts: usize,
     charge: f64,
     /// Whether one of them may have been carried out although no response of its own says so.
@@ -43,7 +43,7 @@ impl DiagnosticsContextBuilder {
     /// An operation that started at a moment, under the id that its requests carry.
     #[must_use]
     pub fn new(activity_id: Uuid, started: Instant) -> Self {
-        let (attempts, left_out) = (Attempts::new(), LeftOut::default());
+        let (attempts, left_out) = (Attempts::new(), DroppedAttempts::default());
         Self { activity_id, started, attempts, left_out, machine: None, warnings: None }
     }
 

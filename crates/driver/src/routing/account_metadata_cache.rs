@@ -62,12 +62,12 @@ pub(crate) struct AccountMetadataCache {
     wanted: Notify,
     /// An operation waits for it.
     awaited: Notify,
-    reads: watch::Sender<Reads>,
+    reads: watch::Sender<ReadProgress>,
 }
 
 /// How many reads have begun and how many of them have ended, with whatever outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reads {
+struct ReadProgress {
     begun: u64,
     ended: u64,
     /// When the last one began.
@@ -78,7 +78,7 @@ struct Reads {
     is_over: bool,
 }
 
-impl Reads {
+impl ReadProgress {
     /// Whether the account is known as a read found it that began after a moment. Not at it: which of the two was
     /// first cannot be told.
     fn are_answered_since(&self, moment: Instant) -> bool {
@@ -364,8 +364,8 @@ async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &Task
             () = tasks.shutdown_requested() => return,
             cause = current.until_due(was_read, &allowance, &outage_reads) => match cause {
                 // With a schedule of their own: they leave the allowance to those that wait.
-                Cause::Outage => outage_reads = outage_reads.after_read(Clock::now()),
-                Cause::Asked => allowance = allowance.after_read(Clock::now()),
+                ReadCause::Outage => outage_reads = outage_reads.after_read(Clock::now()),
+                ReadCause::Asked => allowance = allowance.after_read(Clock::now()),
             },
         }
         if current.gate.lost_region().is_none() {
@@ -387,7 +387,7 @@ impl AccountMetadataCache {
         was_read: bool,
         allowance: &RefreshAllowance,
         outage_reads: &OutageReads,
-    ) -> Cause {
+    ) -> ReadCause {
         let awaited = self.awaited.notified();
         let in_passing = async {
             match was_read {
@@ -410,17 +410,17 @@ impl AccountMetadataCache {
         tokio::select! {
             // Those who wait first: they may be served earlier.
             biased;
-            () = in_outage => return Cause::Outage,
+            () = in_outage => return ReadCause::Outage,
             () = awaited => tokio::time::sleep_until(allowance.awaited().into()).await,
             () = in_passing => {}
         }
-        Cause::Asked
+        ReadCause::Asked
     }
 }
 
 /// Why the account is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+enum ReadCause {
     /// An operation asked for it, or the interval has passed.
     Asked,
     /// Writes wait for another write region.

@@ -29,7 +29,7 @@ const MAX_PAGES: usize = 1_000;
 const MAX_RESTARTS: usize = 3;
 
 /// Entries of a list, and where it ended.
-struct Listed {
+struct RangeList {
     ranges: Vec<PartitionKeyRange>,
     cursor: Option<RangesCursor>,
 }
@@ -87,7 +87,10 @@ pub(super) async fn read_range_changes(
 }
 
 /// Lists the ranges of a container. The first page may come from any region; those after it continue there.
-async fn list_all(reader: &dyn MetadataReader, container: &ResourceLink) -> Result<Listed, Error> {
+async fn list_all(
+    reader: &dyn MetadataReader,
+    container: &ResourceLink,
+) -> Result<RangeList, Error> {
     for _ in 0..MAX_RESTARTS {
         if let Some(listed) = list_pages(reader, container, None).await? {
             return Ok(listed);
@@ -101,7 +104,7 @@ async fn list_since(
     reader: &dyn MetadataReader,
     container: &ResourceLink,
     cursor: &RangesCursor,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<RangeList>, Error> {
     list_pages(reader, container, Some(cursor.clone())).await
 }
 
@@ -110,7 +113,7 @@ async fn list_pages(
     reader: &dyn MetadataReader,
     container: &ResourceLink,
     since: Option<RangesCursor>,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<RangeList>, Error> {
     let path = RequestPath::feed(container.clone(), ResourceType::PartitionKeyRange);
     let path =
         path.map_err(|error| unusable("the link does not name a container").caused_by(error))?;
@@ -133,13 +136,13 @@ async fn list_pages(
             .zip(answered_at)
             .map(|(etag, endpoint)| RangesCursor { etag, endpoint });
         if response.status().is_not_modified() {
-            return Ok(Some(Listed { ranges, cursor: next.or(cursor) }));
+            return Ok(Some(RangeList { ranges, cursor: next.or(cursor) }));
         }
         let page: Feed<PartitionKeyRange> = decoded(&response)?;
         ranges.extend(page.items);
         // Without a next page, or with the same one again, there is nothing to ask for.
         if next.is_none() || next == cursor {
-            return Ok(Some(Listed { ranges, cursor }));
+            return Ok(Some(RangeList { ranges, cursor }));
         }
         cursor = next;
     }

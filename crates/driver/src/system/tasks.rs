@@ -42,7 +42,7 @@ impl BackgroundTaskManager {
     /// An owner whose tasks run on a given runtime.
     #[must_use]
     pub fn on(runtime: Handle) -> Self {
-        Self(TaskSpawner(Arc::new(Shared {
+        Self(TaskSpawner(Arc::new(TaskState {
             runtime,
             parent: None,
             running: TaskTracker::new(),
@@ -133,9 +133,9 @@ pub enum ShutdownOutcome {
 
 /// Starts tasks that a [`BackgroundTaskManager`] owns.
 #[derive(Clone)]
-pub struct TaskSpawner(Arc<Shared>);
+pub struct TaskSpawner(Arc<TaskState>);
 
-struct Shared {
+struct TaskState {
     runtime: Handle,
     /// The owner around this one, which waits for these tasks too.
     parent: Option<TaskSpawner>,
@@ -182,7 +182,7 @@ impl TaskSpawner {
     /// outer one's shutdown waits for them.
     #[must_use]
     pub fn scope(&self) -> BackgroundTaskManager {
-        BackgroundTaskManager(TaskSpawner(Arc::new(Shared {
+        BackgroundTaskManager(TaskSpawner(Arc::new(TaskState {
             runtime: self.0.runtime.clone(),
             parent: Some(self.clone()),
             running: TaskTracker::new(),

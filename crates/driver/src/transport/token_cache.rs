@@ -36,12 +36,12 @@ const MIN_AGE: Duration = Duration::from_secs(30);
 
 /// The token in use, replaced whole. Fetching is single-flight.
 pub(super) struct TokenCache {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
     tasks: TaskSpawner,
 }
 
 /// The state that the fetching task shares with requests.
-struct Shared {
+struct TokenState {
     source: Arc<dyn AccessTokenSource>,
     scope: Arc<str>,
     /// The claims that the service demands of the next token, and that it refused the last one.
@@ -94,7 +94,7 @@ impl TokenCache {
         scope: Arc<str>,
         tasks: TaskSpawner,
     ) -> Self {
-        let shared = Shared {
+        let shared = TokenState {
             source,
             scope,
             refusal: ArcSwapOption::empty(),
@@ -187,7 +187,7 @@ impl fmt::Debug for TokenCache {
 
 /// One fetch. However it ends, also by a panic or an abort, it wakes the waiters and lets the next one begin.
 struct FetchGuard {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
     is_done: bool,
 }
 

@@ -229,7 +229,7 @@ impl TransportPipeline {
             }
             None => self.authorized(request).await?,
         };
-        let Authorized { date, header } = authorized;
+        let AuthorizationHeaders { date, header } = authorized;
         // Kept, so that a refusal invalidates this token and not one that was fetched since.
         if self.auth_policy.is_renewable() {
             *authorization = Some(header.clone());
@@ -243,13 +243,16 @@ impl TransportPipeline {
     }
 
     /// The authorization of a request that is sent now.
-    async fn authorized(&self, request: &TransportRequest) -> Result<Authorized, HttpError> {
+    async fn authorized(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<AuthorizationHeaders, HttpError> {
         // One reading for the date header and for the token's expiry, so that they cannot disagree.
         let now = self.clock.wall();
         let date = self.headers_policy.date(now);
         let header =
             self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
-        Ok(Authorized { date, header })
+        Ok(AuthorizationHeaders { date, header })
     }
 
     /// Authorizes within the time of an attempt: a token may have to be fetched.
@@ -258,7 +261,7 @@ impl TransportPipeline {
         request: &TransportRequest,
         terms: &SendTerms,
         attempt: &RequestDiagnostics,
-    ) -> Result<Authorized, HttpError> {
+    ) -> Result<AuthorizationHeaders, HttpError> {
         let timeout = Clock::now() + self.request_timeout;
         let end = terms.deadline.map_or(timeout, |deadline| deadline.min(timeout));
         match tokio::time::timeout_at(end.into(), self.authorized(request)).await {
@@ -273,7 +276,7 @@ impl TransportPipeline {
 }
 
 /// The headers that a request is authorized with.
-struct Authorized {
+struct AuthorizationHeaders {
     date: Arc<DateHeader>,
     header: HeaderValue,
 }

@@ -11,7 +11,8 @@ use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_protocol::{Etag, RegionName};
 
 use crate::three_regions::{
-    LATENCY, Stack, contexts, order, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+    LATENCY, ThreeRegions, contexts, order, orders, read, read_of, regions, unavailable, upsert,
+    upsert_of,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -22,20 +23,20 @@ fn slow(wait: Duration) -> FaultEffect {
 }
 
 /// Reads prefer UK South; what takes longer than a tenth of a second is hedged.
-async fn hedging(account: AccountOptions) -> Stack {
+async fn hedging(account: AccountOptions) -> ThreeRegions {
     with_budget(account, AvailabilityOptions::default()).await
 }
 
 /// Hedges writes too.
-async fn hedging_writes(account: AccountOptions) -> Stack {
+async fn hedging_writes(account: AccountOptions) -> ThreeRegions {
     with_budget(account, AvailabilityOptions::default().with_hedge_writes(true)).await
 }
 
-async fn with_budget(account: AccountOptions, availability: AvailabilityOptions) -> Stack {
+async fn with_budget(account: AccountOptions, availability: AvailabilityOptions) -> ThreeRegions {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     options.availability = availability.with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     stack.driver.container(&orders()).await.unwrap();
     stack
 }
@@ -99,7 +100,7 @@ async fn a_failed_leg_waits_for_the_other_before_the_operation_moves_on() {
     options.availability =
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
     options.connection.request_timeout = Some(300 * MS);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.inject("UK South", Operation::Read, FaultEffect::Hang, None);
     stack.inject("West US", Operation::Read, unavailable(), None);
     let found = stack.execute(&read("1")).await;
@@ -131,7 +132,7 @@ async fn a_slow_region_never_adds_more_load_than_the_budget() {
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
     // The breaker would move the partition: what is shown is the budget alone.
     options.retry.disable_partition_level_failover = Some(true);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.inject("UK South", Operation::Read, slow(300 * MS), None);
     let before = stack.items_seen_in("West US") + stack.items_seen_in("East US");
     for _ in 0..30 {
@@ -222,7 +223,7 @@ async fn a_session_that_has_not_arrived_never_wins() {
     options.regions.preferred_regions = Some(vec!["West US".into(), "East US".into()]);
     options.availability =
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     let east = RegionName::from("East US");
     stack.account.account().pause_replication(&east, true).unwrap();
     stack.execute(&upsert("2")).await.unwrap();
@@ -291,7 +292,7 @@ async fn an_answer_in_time_begins_the_count_of_hedges_anew() {
         .with_hedging_threshold(HedgingThreshold::Static(THRESHOLD))
         .with_hedging_budget_burst(1_000u32);
     options.partition_failover.consecutive_hedge_win_threshold = Some(2);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.driver.container(&orders()).await.unwrap();
     stack.inject("UK South", Operation::Read, slow(500 * MS), None);
     for _ in 0..6 {
@@ -302,7 +303,7 @@ async fn an_answer_in_time_begins_the_count_of_hedges_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn the_threshold_follows_the_latencies_of_the_last_minute() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.driver.container(&orders()).await.unwrap();
     stack.inject("UK South", Operation::Read, slow(800 * MS), Some(1));
     assert_eq!(

@@ -12,14 +12,14 @@ use sidereal_protocol::{RegionName, ResourceLink, ResourceType};
 use sidereal_testing::in_process::InProcessAccount;
 
 use crate::three_regions::{
-    Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of,
+    ThreeRegions, contexts, create, orders, read_of, regions, unavailable, upsert_of,
 };
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Four partitions of a single-write account; reads prefer UK South, where those of range 1 fail.
-async fn with_a_sick_partition() -> (Stack, String) {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+async fn with_a_sick_partition() -> (ThreeRegions, String) {
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     stack.account.account().reset_counters();
@@ -28,7 +28,7 @@ async fn with_a_sick_partition() -> (Stack, String) {
 }
 
 /// Reads until the partition has moved.
-async fn trip(stack: &Stack, customer: &str) {
+async fn trip(stack: &ThreeRegions, customer: &str) {
     for _ in 0..3 {
         let found = stack.execute(&read_of(customer, "1")).await;
         assert_eq!(regions(&found), ["UK South", "West US"]);
@@ -81,7 +81,7 @@ async fn one_request_probes_a_recovered_region_before_the_others_return() {
 #[tokio::test(start_paused = true)]
 async fn what_must_not_be_repeated_is_never_the_probe() {
     let account = AccountOptions { multi_write: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     stack.inject_in_range("UK South", "1", Operation::Patch, unavailable());
@@ -103,7 +103,7 @@ async fn what_must_not_be_repeated_is_never_the_probe() {
 #[tokio::test(start_paused = true)]
 async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
     let account = AccountOptions { partition_failover: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "West US").await;
+    let stack = ThreeRegions::partitioned(account, "West US").await;
     let (moved, other) = (stack.customer_in("1").await, stack.customer_in("2").await);
     for customer in [&moved, &other] {
         assert_eq!(regions(&stack.execute(&upsert_of(customer, "1")).await), ["West US"]);
@@ -129,7 +129,7 @@ async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
 #[tokio::test(start_paused = true)]
 async fn writes_of_a_moved_partition_do_not_try_the_lost_write_region_again() {
     let account = AccountOptions { partition_failover: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "West US").await;
+    let stack = ThreeRegions::partitioned(account, "West US").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     let emulated = stack.account.account();
@@ -158,7 +158,7 @@ async fn a_write_that_every_region_refused_goes_around_again_once_it_has_waited(
             partitions: Some(4),
             ..AccountOptions::default()
         };
-        let stack = Stack::with(account, options).await;
+        let stack = ThreeRegions::with(account, options).await;
         let customer = stack.customer_in("1").await;
         stack.execute(&upsert_of(&customer, "1")).await.unwrap();
         let emulated = stack.account.account();
@@ -212,7 +212,7 @@ async fn a_partition_moves_on_when_the_next_region_fails_too() {
 #[tokio::test(start_paused = true)]
 async fn a_region_is_left_before_all_of_its_partitions_have_failed() {
     let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let mut customers = Vec::new();
     for range in 0..8 {
         customers.push(stack.customer_in(&range.to_string()).await);
@@ -236,7 +236,7 @@ async fn a_region_is_left_before_all_of_its_partitions_have_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_region_is_not_used_again_while_the_partitions_that_failed_there_do() {
     let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let mut customers = Vec::new();
     for range in 0..8 {
         customers.push(stack.customer_in(&range.to_string()).await);
@@ -271,7 +271,7 @@ async fn a_region_is_not_used_again_while_the_partitions_that_failed_there_do() 
 
 #[tokio::test(start_paused = true)]
 async fn two_containers_have_their_own_range_0() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let carts = r#"{"id":"carts","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
     let store = ResourceLink::database("store").unwrap();
     create(&stack.driver, store, ResourceType::DocumentCollection, carts).await;
@@ -315,7 +315,7 @@ async fn settings_turn_partition_level_failover_off() {
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     options.retry.disable_partition_level_failover = Some(true);
     let account = AccountOptions { partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let (sick, healthy) = (stack.customer_in("1").await, stack.customer_in("2").await);
     stack.inject_in_range("UK South", "1", Operation::Read, unavailable());
     for customer in [&sick, &healthy] {
@@ -331,7 +331,7 @@ async fn attempts_in_uk(options: CosmosClientOptions, reads: usize, apart: Durat
     let mut options = options;
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     let account = AccountOptions { partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let sick = stack.customer_in("1").await;
     stack.execute(&upsert_of(&sick, "1")).await.unwrap();
     stack.account.account().reset_counters();
@@ -411,7 +411,7 @@ async fn a_probe_without_an_answer_is_repeated_after_its_lease() {
 async fn a_timeout_beside_answered_requests_blames_the_partition() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
-    let stack = std::sync::Arc::new(Stack::partitioned(account, "UK South").await);
+    let stack = std::sync::Arc::new(ThreeRegions::partitioned(account, "UK South").await);
     let (sick, other) = (stack.customer_in("1").await, stack.customer_in("2").await);
     stack.inject_in_range("UK South", "1", Operation::Upsert, FaultEffect::Hang);
     let hung = {
@@ -433,7 +433,7 @@ async fn a_timeout_beside_answered_requests_blames_the_partition() {
 async fn a_partition_that_gets_only_unrepeatable_writes_is_probed_too() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     let fault = stack.inject_in_range("UK South", "1", Operation::Patch, unavailable());

@@ -40,7 +40,7 @@ const PONG_GRACE: Duration = Duration::from_millis(20);
 /// A connection that takes requests.
 pub(super) struct Http2Connection {
     sender: SendRequest<Bytes>,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
     /// Ends the connection's task.
     closed: CancellationToken,
     /// Cancels the token of the connection's task when the last user of the connection is gone.
@@ -48,7 +48,7 @@ pub(super) struct Http2Connection {
 }
 
 /// The state that the connection's task shares with the requests on it.
-struct State {
+struct ConnectionState {
     endpoint: Endpoint,
     /// The streams that the peer allows now.
     limit: AtomicU32,
@@ -91,7 +91,7 @@ impl Http2Connection {
             HttpError::new(HttpErrorKind::Connect, RequestSentStatus::NotSent, sentence)
                 .caused_by(error)
         })?;
-        let state = Arc::new(State {
+        let state = Arc::new(ConnectionState {
             endpoint: endpoint.clone(),
             limit: AtomicU32::new(config.initial_max_streams),
             in_flight: AtomicU32::new(0),
@@ -218,7 +218,7 @@ fn expected_length(headers: &HeaderMap) -> usize {
     length.filter(|length: &usize| *length <= MAX_RESPONSE_BYTES).unwrap_or_default()
 }
 
-impl State {
+impl ConnectionState {
     /// Translates an error of `h2` for a request that got this far.
     fn failure(&self, error: h2::Error, sent: RequestSentStatus) -> HttpError {
         let (kind, not_processed, sentence) = self.classify(&error);
@@ -328,7 +328,7 @@ async fn drive(
     mut probe: GoAwayProbe,
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 ) {
     let unused = probe.unused.clone();
     // Write coalescing: a response wakes this task and the requests that wait for it. Yielding once lets

@@ -21,7 +21,7 @@ pub(super) struct WaitQueue<W> {
     len: AtomicIsize,
     /// Waiters that were cancelled since the last cleanup, or more: some may have been dequeued since.
     cancelled: AtomicUsize,
-    queue: Queue<Queued<W>>,
+    queue: Queue<QueuedWaiter<W>>,
 }
 
 /// The capacity of a queue.
@@ -43,7 +43,7 @@ pub(super) enum ExceededLimit {
 }
 
 /// A waiter, and the bytes that it was counted with.
-struct Queued<W> {
+struct QueuedWaiter<W> {
     waiter: W,
     bytes: usize,
 }
@@ -130,7 +130,7 @@ impl<W> WaitQueue<W> {
             self.drop_cancelled(is_cancelled);
             self.reserve_slot(bytes)?;
         }
-        self.queue.push(Queued { waiter, bytes });
+        self.queue.push(QueuedWaiter { waiter, bytes });
         self.announce();
         Ok(())
     }
@@ -142,7 +142,7 @@ impl<W> WaitQueue<W> {
         Some(first.waiter)
     }
 
-    fn pop(&self) -> Option<Queued<W>> {
+    fn pop(&self) -> Option<QueuedWaiter<W>> {
         let first = self.queue.pop()?;
         // AcqRel, as in `announce`. The queue itself hands the waiter over; a counter would need less,
         // but nothing here is on the way of a request that finds a stream.
