@@ -2,9 +2,9 @@
 //!
 //! The loop is in `operation_pipeline.rs`. `route.rs` chooses where an attempt goes, `request.rs` builds its
 //! request, `race.rs` sends it and races it against a hedge if it is slow. `retry_evaluation.rs` decides what the
-//! outcome means, and `settlement.rs` applies it to the state of the account. A write that has nowhere else to go
-//! waits in `held_write.rs`; an attempt in a region that answers nothing is given up in `silence.rs`. `request.rs`
-//! and `retry_evaluation.rs` are pure.
+//! outcome means, and `settlement.rs` applies it to the state of the account. A read whose session has not arrived
+//! waits by `session_retry.rs`, a write that has nowhere else to go by `held_write.rs`; an attempt in a region that
+//! answers nothing is given up in `silence.rs`. `request.rs` and `retry_evaluation.rs` are pure.
 
 mod attempt;
 mod deadline;
@@ -16,6 +16,7 @@ mod request;
 mod retry_evaluation;
 mod route;
 mod run;
+mod session_retry;
 mod settlement;
 mod silence;
 
