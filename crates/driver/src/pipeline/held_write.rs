@@ -73,6 +73,7 @@ impl OperationRun<'_> {
                 self.core.write_gate.outage(&writer.endpoint, partition)
             });
             let Some(outage) = outage else { return Admission::Granted(None) };
+            // A write that must not be repeated is never the probe: if it is lost, nothing tells whether it was applied.
             let wait = outage.over_or_probe(self.kind == RequestKind::IdempotentWrite);
             let ended = match state.wait_end {
                 Some(end) => tokio::time::timeout_at(end.into(), wait).await.ok(),

@@ -62,6 +62,7 @@ impl OperationRun<'_> {
         let may_hedge = self.may_hedge(terms);
         // A threshold that no clock can hold is never reached.
         let fires_at = started.checked_add(self.hedging_threshold(started)).filter(|_| may_hedge);
+        // So that the shard of a leg that loses to its hedge is held against it (`SendTerms::slow_after`).
         request.slow_after = fires_at;
         let silent_at = self.silence_counts_at(started);
         let joined = {
@@ -155,6 +156,7 @@ impl OperationRun<'_> {
                 RaceDecision::of_both(Box::pin(other).await, first)
             }
         };
+        // Ends the borrow of the diagnostics, and cancels the leg that lost.
         drop(secondary);
         FinishedRace { decided, endpoint: hedge.endpoint, diagnostics }
     }
@@ -175,6 +177,7 @@ impl OperationRun<'_> {
                 resolve_hedge(&snapshot, &request, Clock::now())?.clone()
             }
         };
+        // Last: a token is spent only if there is a region to hedge to.
         if !self.core.hedging_budget.spend() {
             return None;
         }

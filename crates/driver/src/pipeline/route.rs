@@ -34,6 +34,7 @@ impl OperationRun<'_> {
         terms: &mut AttemptTerms<'_>,
         diagnostics: &mut DiagnosticsContextBuilder,
     ) -> AttemptRoute {
+        // Resolved for each attempt: a split may have replaced the range since the last one.
         if let Some(partition) = self.resolve_partition(state.now) {
             state.partition = Some(partition);
         }
@@ -52,21 +53,26 @@ impl OperationRun<'_> {
         if state.refresh_session_token {
             terms.session = self.session_headers(read, partition.map(|it| &**it));
         }
+        // The account is read at its global endpoint: a region would describe its own view of it.
         if self.is_about_account() {
             return AttemptRoute::to(account.default_endpoint().clone());
         }
         if let Some(endpoint) = &state.pinned {
             return AttemptRoute::to(endpoint.clone());
         }
+        // The common case first, without looking at any endpoint: nothing is marked.
         if !account.has_no_marks() && account.due_for_probe(state.now).next().is_some() {
             self.core.prober.request();
         }
         let request = self.route_request(state, None);
         let route = resolve_route(&snapshot, &request, self.core.locations.config(), state.now);
         let mut attempt_route = self.claimed(route, state);
+        // First attempts alone: a retry goes where the retry matrix sends it.
         if diagnostics.attempts().is_empty() && attempt_route.probe.is_none() {
             self.look_for_session(&mut attempt_route, terms, &request, state.now);
         }
+        // A read that looks for its session in the write region asks for the hub: a region that has lost that role since
+        // refuses (403/3), where it would else answer with what it has.
         terms.is_hub_only = state.target == RetryTarget::WriteRegion
             && request.traffic == Traffic::Reads
             && session_home(&snapshot, &request, self.core.locations.config(), state.now)
@@ -114,6 +120,7 @@ impl OperationRun<'_> {
         if request.traffic == Traffic::Writes || seen.slot == attempt_route.endpoint.slot {
             return;
         }
+        // The age of the newest progress in the session: a region with a longer lag does not have it yet.
         let age = now.saturating_duration_since(seen.at);
         let Some(behind) = self.core.lags.behind(attempt_route.endpoint.slot, age) else { return };
         if self.core.lags.claim_trial(attempt_route.endpoint.slot, age, now) {

@@ -77,6 +77,7 @@ impl OperationRun<'_> {
             && !race.is_hedge
             && !state.asked_other_replica
             && !self.service_moves_partitions();
+        // A pause that ends at the deadline would replace the real outcome by a timeout.
         let has_time = self.deadline.is_none_or(|deadline| Clock::now() + REPLICA_PAUSE < deadline);
         (is_missing && is_retried && may_ask && has_time).then_some(Verdict {
             decision: Decision::RetryHere {

@@ -47,11 +47,13 @@ impl OperationRun<'_> {
         state.observe(&race.result);
         self.note_answer(&race.endpoint, &race.result);
         self.release_writes(race, state);
+        // Pinned to the first region only: a later ambiguous attempt was made there too.
         if race.result.was_ambiguous && self.repeats_in_place() {
             state.pinned.get_or_insert_with(|| race.endpoint.clone().into_owned());
         }
         let told = diagnostics.last_at(&race.endpoint.endpoint);
         self.observe_outcome(&race.endpoint, &race.result, sent, told, state);
+        // Successes alone: a refusal may come from the gateway without a replica, and be faster than any answer.
         if let TransportOutcome::Success(_) = race.result.outcome
             && let Some(class) = self.operation.latency_class()
         {
@@ -107,6 +109,7 @@ impl OperationRun<'_> {
         if !self.operation.path().kind().is_partitioned() {
             return;
         }
+        // Only a token that was sent as it is kept has an age; the region that it came from has it by definition.
         if let Some(seen) = sent.and_then(|it| it.kept)
             && seen.slot != endpoint.slot
         {
@@ -147,6 +150,7 @@ impl OperationRun<'_> {
         state: &OperationRetryState,
     ) {
         let Some(partition) = &state.partition else { return };
+        // Not if a hedge joined: its region was slow, although it answered.
         if self.was_served(race) && self.was_in_time(race) && !race.is_hedge && race.other.is_none()
         {
             self.core.locations.partition_recovered(&partition.id, self.traffic(), race.result.at);
@@ -255,6 +259,7 @@ impl OperationRun<'_> {
         let is_probe = route.probe.is_some() && !race.is_hedge;
         let evaluation = self.evaluate(&race.result, race.started, &race.endpoint, is_probe, state);
         self.apply(&evaluation.effects, race.result.at);
+        // A lost region never answers 403/3: the account is read on suspicion, paced by its allowance.
         if self.doubts_write_region(&race.endpoint, &evaluation.effects) {
             self.core.account.request_refresh();
         }
@@ -309,6 +314,7 @@ impl OperationRun<'_> {
         if !is_out_of_date {
             return self.moved_verdict(evaluation, race, is_probe, state);
         }
+        // The account is waited for only if the next attempt depends on it.
         match is_retried && !self.follows_partition(state) {
             true => {
                 let refreshed = self.core.account.refreshed_since(race.started);
@@ -363,6 +369,7 @@ impl OperationRun<'_> {
             _ => None,
         });
         let Some(stale) = stale else { return false };
+        // Before the container is read again: the old session would be refused by the new container.
         if stale == Stale::Container {
             self.core.sessions.forget(container);
         }
@@ -417,6 +424,7 @@ impl OperationRun<'_> {
         let outcome = &result.outcome;
         let evaluation =
             evaluate_transport_result(self.kind, &attempted, outcome, state, &circumstances);
+        // Other requests were answered meanwhile, so the connection and the region serve: the partition may not.
         match is_of_one_request(outcome)
             && !self.core.answers.is_silent_since(endpoint.slot, started)
         {

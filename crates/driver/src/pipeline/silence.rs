@@ -47,6 +47,7 @@ impl OperationRun<'_> {
                 let snapshot = self.core.locations.snapshot();
                 snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
             };
+            // With one write region there is nowhere to go before the account names another.
             self.core.account.until(has_moved).await;
         } else if !may_leave || !self.is_elsewhere(endpoint) {
             return std::future::pending().await;
@@ -54,6 +55,7 @@ impl OperationRun<'_> {
         if !may_leave {
             return std::future::pending().await;
         }
+        // The request was on a connection for the whole time, so the write may have been applied.
         let sent = RequestSentStatus::MaybeSent;
         let error = HttpError::new(HttpErrorKind::Timeout, sent, SILENT);
         TransportResult {

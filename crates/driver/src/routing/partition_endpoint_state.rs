@@ -321,6 +321,7 @@ pub(crate) fn sync_partition_endpoint_state(
     };
     let kinds = [Traffic::Reads, Traffic::Writes];
     let is_movable = kinds.map(|traffic| state.mechanism(account, traffic).is_some());
+    // An override to or from an endpoint that has left could never be probed.
     state.retain(|traffic, entry| {
         is_movable[usize::from(traffic == Traffic::Writes)]
             && is_there(&entry.current_endpoint)

@@ -315,6 +315,7 @@ impl ContainerSession {
         token: &PartitionSessionToken,
         seen: SessionPoint,
     ) {
+        // The usual case copies no map: the range is known.
         if let Some(known) = self.ranges.load().get(range) {
             return known.advance(range, token, seen);
         }
