@@ -1,4 +1,4 @@
-//! What an application notices while a region is lost, and while one is slow. Over sockets, three regions.
+//! Failures and latencies of an application while a region is lost, and while one is slow. Over sockets, three regions.
 //!
 //!     cargo bench -p sidereal-driver --bench availability
 //!
@@ -29,7 +29,7 @@ const CUSTOMERS: usize = 64;
 /// A steady load, well below what two processors can do: 500 calls a second for each driver.
 const BETWEEN_CALLS: Duration = Duration::from_millis(2);
 const SLOW_BY: Duration = Duration::from_millis(500);
-/// What a region takes when all is well: beside the microseconds of this machine alone, its own noise would be all
+/// The latency of a healthy region: beside the microseconds of this machine alone, its own noise would be all
 /// that a percentile shows.
 const DISTANCE: Duration = Duration::from_millis(5);
 
@@ -205,7 +205,7 @@ fn operation(mix: Mix, number: usize) -> CosmosOperation {
     }
 }
 
-/// What a load came to.
+/// The results of a load.
 struct Outcome {
     calls: u64,
     failed: u64,

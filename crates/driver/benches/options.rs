@@ -1,4 +1,4 @@
-//! What it costs to read ten settings through a view.
+//! The cost of reading ten settings through a view.
 
 use std::hint::black_box;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What a point read costs without a network: allocations and CPU of everything above the HTTP client.
+//! The cost of a point read without a network: allocations and CPU of everything above the HTTP client.
 //!
 //!     cargo bench -p sidereal-driver --bench pipeline
 //!
@@ -58,7 +58,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// What one call costs: allocations, and the seconds of the fastest round.
+/// The cost of one call: allocations, and the seconds of the fastest round.
 #[derive(Clone, Copy)]
 struct Cost {
     allocations: f64,

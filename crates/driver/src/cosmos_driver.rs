@@ -4,22 +4,25 @@ use std::sync::Arc;
 
 use sidereal_protocol::ResourceLink;
 
-use crate::driver_core::{CoreParts, DriverCore};
+use crate::driver_core::CoreParts;
+use crate::exchange::Endpoint;
+use crate::operation_executor::OperationExecutor;
 use crate::options::{
-    AmbiguousWriteRetry, AvailabilityOptions, ClientMethodOptions, CosmosClientOptions,
-    ItemWriteOptions, OptionLayers, RequestOptions, validate,
+    AmbiguousWriteRetry, AvailabilityOptions, CosmosClientOptions, ItemWriteOptions, OptionLayers,
+    validate,
 };
+use crate::planes::Plane;
 use crate::routing::{
     AccountMetadataCache, ContainerMetadata, LocationPolicy, LocationStateStore,
     PartitionFailoverConfig, RegionPreference, Stale, WriteGate,
 };
-use crate::runtime::{DriverError, Plane};
+use crate::runtime::DriverError;
 use crate::system::{BackgroundTaskManager, Clock, TaskSpawner};
 use crate::transport::{
     AnswerTimes, AuthorizationOptions, AuthorizationPolicy, CosmosHeadersPolicy, Credential,
-    Endpoint, TransportPipeline,
+    TransportPipeline,
 };
-use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
+use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, OperationOptions};
 
 /// Executes operations on one account, in whichever of its regions serves them.
 ///
@@ -44,55 +47,12 @@ use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error};
 /// ```
 #[derive(Debug)]
 pub struct CosmosDriver {
-    core: Arc<DriverCore>,
-    /// What only this driver needs done; it ends with the driver.
+    executor: Arc<OperationExecutor>,
+    /// The background tasks of this driver; they end with it.
     _tasks: BackgroundTaskManager,
     /// Counts the driver for as long as it lives.
     #[cfg(feature = "otel")]
     _instance: Option<crate::telemetry::ActiveInstance>,
-}
-
-/// What one operation asks for beside itself.
-#[derive(Clone, Debug, Default)]
-pub struct OperationOptions<'a> {
-    /// Deadline, activity id, cancellation.
-    pub method_options: ClientMethodOptions<'a>,
-    /// What the request asks of the service.
-    pub request: RequestOptions,
-    /// How far the operation goes to get a response.
-    pub availability: AvailabilityOptions,
-    /// What a write of an item asks for. Of it, reads take the session token.
-    pub write: ItemWriteOptions,
-}
-
-impl<'a> OperationOptions<'a> {
-    /// The same options with a deadline, an activity id or a way to cancel.
-    #[must_use]
-    pub fn with_method_options(mut self, method_options: ClientMethodOptions<'a>) -> Self {
-        self.method_options = method_options;
-        self
-    }
-
-    /// The same options with others for what the request asks of the service.
-    #[must_use]
-    pub fn with_request(mut self, request: RequestOptions) -> Self {
-        self.request = request;
-        self
-    }
-
-    /// The same options with others for how far the operation goes.
-    #[must_use]
-    pub fn with_availability(mut self, availability: AvailabilityOptions) -> Self {
-        self.availability = availability;
-        self
-    }
-
-    /// The same options with others for a write.
-    #[must_use]
-    pub fn with_write(mut self, write: ItemWriteOptions) -> Self {
-        self.write = write;
-        self
-    }
 }
 
 impl CosmosDriver {
@@ -101,8 +61,8 @@ impl CosmosDriver {
     ///
     /// # Errors
     ///
-    /// A setting cannot work, or the account's options allow a proxy, and the environment names one that cannot
-    /// be used.
+    /// [`DriverError::Configuration`] if a setting is invalid; [`DriverError::Proxy`] if the account's options allow a
+    /// proxy, and the one that the environment names cannot be used.
     pub fn new(
         runtime: Arc<CosmosDriverRuntime>,
         endpoint: Endpoint,
@@ -157,7 +117,7 @@ impl CosmosDriver {
         account.start(&tasks.spawner());
         start_sweeping(&locations, &tasks.spawner());
         let tasks_of_core = tasks.spawner();
-        let parts = CoreParts {
+        let executor = OperationExecutor::new(Arc::clone(&data), metadata, |reader| CoreParts {
             runtime,
             options,
             locations,
@@ -165,11 +125,11 @@ impl CosmosDriver {
             write_gate,
             answers,
             data,
-            metadata,
+            reader,
             tasks: tasks_of_core,
-        };
+        });
         Ok(Self {
-            core: DriverCore::new(parts),
+            executor,
             _tasks: tasks,
             #[cfg(feature = "otel")]
             _instance: instance,
@@ -183,49 +143,52 @@ impl CosmosDriver {
     ///
     /// # Errors
     ///
-    /// The service refused, no response came, time ran out, or the caller cancelled.
+    /// [`ErrorKind`](crate::ErrorKind): that of the service's status ([`of_status`](crate::ErrorKind::of_status)),
+    /// `Unavailable` if no response came, `DeadlineExceeded` if time ran out, `Cancelled` by the caller,
+    /// `Overloaded` if too many requests wait for a connection, and `InvalidRequest` if nothing could be sent.
     pub async fn execute_operation(
         &self,
         operation: &CosmosOperation,
         options: &OperationOptions<'_>,
     ) -> Result<CosmosResponse, Error> {
-        self.core.execute(operation, options).await
+        self.executor.execute(operation, options).await
     }
 
     /// Which writes of a call are sent again after an attempt that may have been applied: for callers that send an
     /// operation again by themselves.
     #[must_use]
     pub fn ambiguous_write_retry(&self, call: &AvailabilityOptions) -> AmbiguousWriteRetry {
-        self.core.options.availability(call).retry_ambiguous_writes()
+        self.executor.core.options.availability(call).retry_ambiguous_writes()
     }
 
     /// Whether the writes of a call are answered with their items: for batches, whose operations say it one by one.
     #[must_use]
     pub fn content_response_on_write(&self, call: &ItemWriteOptions) -> bool {
-        self.core.options.write(call).content_response_on_write()
+        self.executor.core.options.write(call).content_response_on_write()
     }
 
-    /// What is known of a container: its identity, what it is partitioned by, its partition ranges. It is read
+    /// The metadata of a container: its identity, partition key and partition ranges. It is read
     /// first if it is not known, and may be out of date if it is: see
     /// [`refresh_container`](Self::refresh_container).
     ///
     /// # Errors
     ///
-    /// The link is no container's, or the container could not be read.
+    /// `ErrorKind::InvalidRequest` if the link does not name a container, else as
+    /// [`execute_operation`](Self::execute_operation): the container could not be read.
     pub async fn container(
         &self,
         container: &ResourceLink,
     ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
-        self.core.containers.resolved(&container.as_str().into()).await
+        self.executor.core.containers.resolved(&container.as_str().into()).await
     }
 
-    /// What is known of a container now, if it has been read: nothing is sent and nothing waited for.
+    /// The cached metadata of a container, if it has been read: sends nothing and does not wait.
     #[must_use]
     pub fn known_container(&self, container: &ResourceLink) -> Option<Arc<ContainerMetadata>> {
-        self.core.containers.known(container.as_str())
+        self.executor.core.containers.known(container.as_str())
     }
 
-    /// Reads the partition ranges of a container anew, and says what is known then.
+    /// Refreshes the partition ranges of a container, and returns its metadata.
     ///
     /// # Errors
     ///
@@ -235,15 +198,15 @@ impl CosmosDriver {
         container: &ResourceLink,
     ) -> Result<Arc<ContainerMetadata>, Arc<Error>> {
         let container: Arc<str> = container.as_str().into();
-        self.core.containers.refreshed(&container, Stale::Ranges, None).await;
-        self.core.containers.resolved(&container).await
+        self.executor.core.containers.refreshed(&container, Stale::Ranges, None).await;
+        self.executor.core.containers.resolved(&container).await
     }
 }
 
 /// Drops what is kept of partitions that nothing asks about any more, now and then.
 fn start_sweeping(locations: &Arc<LocationStateStore>, tasks: &TaskSpawner) {
     let (weak, spawner) = (Arc::downgrade(locations), tasks.clone());
-    let interval = locations.config().failback_sweep_interval;
+    let interval = locations.config().settings.failback_sweep_interval;
     tasks.spawn("partition-sweep", async move {
         loop {
             tokio::select! {

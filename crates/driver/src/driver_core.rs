@@ -1,20 +1,23 @@
-//! What the operations of one driver share.
+//! The state that the operations of one driver share.
+//!
+//! State and connections alone: operations are run by `pipeline/`, on top of this, and started by
+//! `operation_executor.rs`.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
 
+use crate::CosmosDriverRuntime;
 use crate::hedging::{HedgingBudget, LatencyTracker};
 use crate::options::{AvailabilityOptions, OptionLayers};
-use crate::pipeline::{OperationPipeline, SlowOperationThresholds, execute_operation_pipeline};
 use crate::routing::{
-    AccountMetadataCache, ContainerCache, EndpointProber, LocationStateStore, MetadataFuture,
-    MetadataReader, TICKS, Tick, WriteGate,
+    AccountMetadataCache, ContainerCache, EndpointProber, LocationStateStore, MetadataReader,
+    TICKS, Tick, WriteGate,
 };
 use crate::session::{RegionLags, SessionContainer};
+use crate::slow_operations::SlowOperationThresholds;
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{AnswerTimes, TransportPipeline};
-use crate::{CosmosDriverRuntime, CosmosOperation, CosmosResponse, Error, OperationOptions};
 
 /// The state and the connections of one account, as its operations see them.
 #[derive(Debug)]
@@ -33,14 +36,12 @@ pub(crate) struct DriverCore {
     pub(crate) latencies: LatencyTracker,
     pub(crate) hedging_budget: HedgingBudget,
     pub(crate) thresholds: SlowOperationThresholds,
-    data: Arc<TransportPipeline>,
-    metadata: Arc<TransportPipeline>,
-    /// What ticks are counted from.
+    /// The origin of ticks.
     origin: Instant,
     has_told_of_thin_client: AtomicBool,
 }
 
-/// What a driver's core is made of.
+/// The parts of a [`DriverCore`].
 pub(crate) struct CoreParts {
     pub(crate) runtime: Arc<CosmosDriverRuntime>,
     pub(crate) options: OptionLayers,
@@ -48,13 +49,15 @@ pub(crate) struct CoreParts {
     pub(crate) account: Arc<AccountMetadataCache>,
     pub(crate) write_gate: Arc<WriteGate>,
     pub(crate) answers: Arc<AnswerTimes>,
+    /// The pipeline that endpoints are probed over.
     pub(crate) data: Arc<TransportPipeline>,
-    pub(crate) metadata: Arc<TransportPipeline>,
+    /// The reader of containers. Weak: it runs operations on the core, and so owns it.
+    pub(crate) reader: Weak<dyn MetadataReader>,
     pub(crate) tasks: TaskSpawner,
 }
 
 impl DriverCore {
-    pub(crate) fn new(parts: CoreParts) -> Arc<Self> {
+    pub(crate) fn new(parts: CoreParts) -> Self {
         let CoreParts {
             runtime,
             options,
@@ -63,43 +66,39 @@ impl DriverCore {
             write_gate,
             answers,
             data,
-            metadata,
+            reader,
             tasks,
         } = parts;
+        // The budget belongs to the driver, so no call can set it.
         let unset = AvailabilityOptions::default();
         let burst = options.availability(&unset).hedging_budget_burst();
-        Arc::new_cyclic(|core: &Weak<Self>| {
-            let reader: Weak<dyn MetadataReader> = core.clone();
-            let containers =
-                Arc::new(ContainerCache::new(reader, Arc::clone(&locations), tasks.clone()));
-            let prober = EndpointProber::start(
-                Arc::clone(&locations),
-                Arc::clone(&containers),
-                Arc::clone(&data),
-                &options,
-                runtime.clock().clone(),
-                &tasks,
-            );
-            Self {
-                containers,
-                sessions: SessionContainer::default(),
-                lags: RegionLags::new(Clock::now()),
-                latencies: LatencyTracker::new(Clock::now()),
-                hedging_budget: HedgingBudget::full(burst),
-                thresholds: SlowOperationThresholds::of(&options),
-                runtime,
-                options,
-                locations,
-                account,
-                write_gate,
-                answers,
-                prober,
-                data,
-                metadata,
-                origin: Clock::now(),
-                has_told_of_thin_client: AtomicBool::new(false),
-            }
-        })
+        let containers =
+            Arc::new(ContainerCache::new(reader, Arc::clone(&locations), tasks.clone()));
+        let prober = EndpointProber::start(
+            Arc::clone(&locations),
+            Arc::clone(&containers),
+            data,
+            &options,
+            runtime.clock().clone(),
+            &tasks,
+        );
+        Self {
+            containers,
+            sessions: SessionContainer::default(),
+            lags: RegionLags::new(Clock::now()),
+            latencies: LatencyTracker::new(Clock::now()),
+            hedging_budget: HedgingBudget::full(burst),
+            thresholds: SlowOperationThresholds::of(&options),
+            runtime,
+            options,
+            locations,
+            account,
+            write_gate,
+            answers,
+            prober,
+            origin: Clock::now(),
+            has_told_of_thin_client: AtomicBool::new(false),
+        }
     }
 
     /// Where time, randomness and ids come from.
@@ -107,24 +106,9 @@ impl DriverCore {
         self.runtime.clock()
     }
 
-    pub(crate) async fn execute(
-        &self,
-        operation: &CosmosOperation,
-        options: &OperationOptions<'_>,
-    ) -> Result<CosmosResponse, Error> {
-        // Metadata has its own connections: its long timeout must not hold up data, nor a burst of data
-        // keep the account from being read.
-        let transport = match operation.path().kind().is_metadata() {
-            true => &*self.metadata,
-            false => &*self.data,
-        };
-        let pipeline = OperationPipeline { core: self, transport, options };
-        execute_operation_pipeline(operation, &pipeline).await
-    }
-
     /// The tick of a moment, for the activity of partitions.
     pub(crate) fn tick(&self, now: Instant) -> Tick {
-        Tick::of(now, self.origin, self.locations.config().endpoint_failure_window)
+        Tick::of(now, self.origin, self.locations.config().settings.endpoint_failure_window)
     }
 
     /// How many partitions were asked lately at the endpoint of a slot.
@@ -141,22 +125,5 @@ impl DriverCore {
         // Relaxed: told once, by whichever operation comes first.
         !self.has_told_of_thin_client.load(Ordering::Relaxed)
             && !self.has_told_of_thin_client.swap(true, Ordering::Relaxed)
-    }
-}
-
-impl MetadataReader for DriverCore {
-    fn execute<'a>(
-        &'a self,
-        operation: &'a CosmosOperation,
-        may_hedge: bool,
-    ) -> MetadataFuture<'a> {
-        let hedging_enabled = if may_hedge { None } else { Some(false) };
-        let availability = AvailabilityOptions { hedging_enabled, ..Default::default() };
-        let options = OperationOptions::default().with_availability(availability);
-        Box::pin(async move { Self::execute(self, operation, &options).await })
-    }
-
-    fn jitter(&self) -> f64 {
-        self.clock().random()
     }
 }

@@ -6,9 +6,8 @@ use std::fmt;
 
 use sidereal_protocol::CosmosStatus;
 
-use crate::CosmosResponse;
 use crate::diagnostics::DiagnosticsContext;
-use crate::retry::row_of_status;
+use crate::{CosmosResponse, ErrorKind};
 
 /// A failed operation.
 ///
@@ -24,45 +23,6 @@ struct Inner {
     /// Where there is no response to carry them.
     diagnostics: Option<DiagnosticsContext>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-}
-
-/// Failures grouped by what the caller can do about them, not by the layer they came from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum ErrorKind {
-    /// The request cannot be sent as it is, or the service finds it wrong: change it.
-    InvalidRequest,
-    /// The credential was refused.
-    Unauthorized,
-    /// No such database, container or item.
-    NotFound,
-    /// An item of this id is there already, or another write got there first.
-    Conflict,
-    /// The item has changed since: read again and decide.
-    PreconditionFailed,
-    /// The service throttled the operation (429) for longer than the retry budget allowed.
-    Throttled,
-    /// Too many requests wait for a connection, by the application's own limit (`sharding.max_queued_requests`,
-    /// `sharding.max_queued_bytes`). Nothing was sent: send fewer at once, or try again later.
-    Overloaded,
-    /// Time ran out. A write may have been applied.
-    DeadlineExceeded,
-    /// The caller cancelled. A write may have been applied.
-    Cancelled,
-    /// No response came, or the service failed. A write may have been applied.
-    Unavailable,
-    /// The response is not what such an operation is answered with: another type, or none.
-    InvalidResponse,
-    /// A bound that the caller set, or that keeps it safe, was met: raise it or ask for less.
-    LimitExceeded,
-}
-
-impl ErrorKind {
-    /// The kind that a response's status stands for.
-    #[must_use]
-    pub fn of_status(status: CosmosStatus) -> Self {
-        row_of_status(status).error
-    }
 }
 
 impl Error {
@@ -97,7 +57,7 @@ impl Error {
         self
     }
 
-    /// What the caller can do about it.
+    /// The kind of the failure: what the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -122,7 +82,7 @@ impl Error {
         self.0.may_have_been_applied
     }
 
-    /// What happened, attempt by attempt.
+    /// The diagnostics: every attempt with its endpoint, times and outcome.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
         let answered = self.0.response.as_ref().map(CosmosResponse::diagnostics);
@@ -162,31 +122,6 @@ impl StdError for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kinds_follow_the_status() {
-        let kind = |code, sub_status| {
-            ErrorKind::of_status(CosmosStatus::with_sub_status(code, sub_status))
-        };
-        assert_eq!(kind(404, 0), ErrorKind::NotFound);
-        assert_eq!(kind(429, 3200), ErrorKind::Throttled);
-        assert_eq!(kind(429, 3092), ErrorKind::Unavailable);
-        assert_eq!(kind(409, 0), ErrorKind::Conflict);
-        assert_eq!(kind(412, 0), ErrorKind::PreconditionFailed);
-        assert_eq!(kind(400, 1001), ErrorKind::InvalidRequest);
-        assert_eq!(kind(403, 0), ErrorKind::Unauthorized);
-        assert_eq!(kind(503, 0), ErrorKind::Unavailable);
-    }
-
-    /// A caller was told that its item is gone, or its credential refused, where a region was behind or not
-    /// the write region.
-    #[test]
-    fn a_region_that_is_behind_or_takes_no_writes_is_unavailable() {
-        for (code, sub_status) in [(404, 1002), (403, 3), (403, 1008)] {
-            let status = CosmosStatus::with_sub_status(code, sub_status);
-            assert_eq!(ErrorKind::of_status(status), ErrorKind::Unavailable, "{status}");
-        }
-    }
 
     #[test]
     fn an_ambiguous_outcome_says_so() {

@@ -3,7 +3,7 @@
 //! [`CosmosDriver::execute_operation`] takes one [`CosmosOperation`] to its end, in whichever of the account's
 //! regions serves it.
 //!
-//! What is here: [`options`], every setting of the driver, declared once per setting and resolved
+//! Public modules: [`options`], every setting of the driver, declared once per setting and resolved
 //! through layers (environment, runtime, account, operation); [`transport`], which brings one request to
 //! one endpoint; and [`diagnostics`], which tell what happened to it.
 //!
@@ -11,7 +11,7 @@
 //!
 //! - `azure-core`: any `HttpClient` of the Azure SDK below sharding.
 //! - `entra`: credentials of Entra ID from the Azure SDK.
-//! - `fault_injection`: faults on command between sharding and the HTTP client.
+//! - `fault-injection`: faults on command between sharding and the HTTP client.
 //! - `internals`: the layers of the transport, for tests and benchmarks. Unstable: no version keeps what is
 //!   in it.
 //! - `otel`: metrics of operations and connections, and spans of operations, through the meter provider and the tracer
@@ -30,16 +30,22 @@
 // The derive names this crate by its path, also from within.
 extern crate self as sidereal_driver;
 
+mod brief_duration;
 mod cosmos_driver;
 pub mod diagnostics;
 mod driver_core;
 mod error;
-#[cfg(feature = "fault_injection")]
+mod error_kind;
+mod exchange;
+#[cfg(feature = "fault-injection")]
 pub mod fault_injection;
 mod hedging;
 mod operation;
+mod operation_executor;
+mod operation_options;
 pub mod options;
 mod pipeline;
+mod planes;
 mod response;
 #[cfg_attr(
     not(feature = "internals"),
@@ -49,6 +55,7 @@ mod retry;
 mod routing;
 mod runtime;
 mod session;
+mod slow_operations;
 #[cfg_attr(
     not(feature = "internals"),
     allow(dead_code, unreachable_pub, unused_imports, reason = "used under `internals` alone")
@@ -62,9 +69,11 @@ mod telemetry;
 )]
 pub mod transport;
 
-pub use cosmos_driver::{CosmosDriver, OperationOptions};
-pub use error::{Error, ErrorKind};
+pub use cosmos_driver::CosmosDriver;
+pub use error::Error;
+pub use error_kind::ErrorKind;
 pub use operation::{CosmosOperation, OperationTarget, Precondition};
+pub use operation_options::OperationOptions;
 pub use response::CosmosResponse;
 pub use routing::ContainerMetadata;
 pub use runtime::{CosmosDriverRuntime, CosmosDriverRuntimeBuilder, DriverError, RuntimeError};
@@ -75,7 +84,7 @@ pub use sidereal_macros::CosmosOptions;
 /// ```compile_fail
 /// use sidereal_driver::fault_injection::FaultInjectionRule;
 /// ```
-#[cfg(all(doctest, not(feature = "fault_injection")))]
+#[cfg(all(doctest, not(feature = "fault-injection")))]
 struct FaultsNeedTheirFeature;
 
 /// The example of this crate's own page compiles.

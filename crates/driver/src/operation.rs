@@ -1,7 +1,8 @@
-//! What is asked of the service.
+//! Operations: requests to the service, independent of endpoint and attempts.
 
 mod encoded;
 mod target;
+mod text_buffer;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue};
@@ -33,7 +34,7 @@ pub struct CosmosOperation {
     is_conditional: bool,
 }
 
-/// What must hold of a resource for an operation to take place.
+/// A condition on the version of a resource, for an operation to take place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Precondition {
     /// It still has this version: optimistic concurrency.
@@ -48,7 +49,8 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's, or no item can have the id.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container, `ErrorKind::ResourceId` if the id is
+    /// invalid.
     pub fn read_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -61,7 +63,7 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container.
     pub fn create_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -74,7 +76,7 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container.
     pub fn upsert_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -87,7 +89,8 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's, or no item can have the id.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container, `ErrorKind::ResourceId` if the id is
+    /// invalid.
     pub fn replace_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -101,7 +104,8 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's, or no item can have the id.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container, `ErrorKind::ResourceId` if the id is
+    /// invalid.
     pub fn patch_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -120,7 +124,8 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's, or no item can have the id.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container, `ErrorKind::ResourceId` if the id is
+    /// invalid.
     pub fn delete_item(
         container: &ResourceLink,
         key: PartitionKey,
@@ -134,7 +139,7 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container.
     pub fn execute_batch(
         container: &ResourceLink,
         key: PartitionKey,
@@ -149,7 +154,7 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container.
     pub fn execute_bulk(
         container: &ResourceLink,
         range: PartitionKeyRangeId,
@@ -165,7 +170,7 @@ impl CosmosOperation {
     ///
     /// # Errors
     ///
-    /// The link is no container's.
+    /// `ErrorKind::Link` of `sidereal_protocol` if the link does not name a container.
     pub fn query_items(
         container: &ResourceLink,
         query: Bytes,
@@ -236,13 +241,13 @@ impl CosmosOperation {
         }
     }
 
-    /// The same operation on the items of one partition key.
+    /// Targets the items of one partition key.
     #[must_use]
     pub fn with_partition_key(self, key: PartitionKey) -> Self {
         self.with_target(OperationTarget::PartitionKey(key))
     }
 
-    /// The same operation on a part of its container.
+    /// Targets a part of the container.
     #[must_use]
     pub fn with_target(mut self, target: OperationTarget) -> Self {
         self.encoded.target = Some(EncodedTarget::of(&target));
@@ -250,35 +255,35 @@ impl CosmosOperation {
         self
     }
 
-    /// The same operation, which takes place only if something holds of its resource.
+    /// Adds a precondition on the version of the resource.
     #[must_use]
     pub fn with_precondition(mut self, precondition: Precondition) -> Self {
         self.precondition = Some(precondition);
         self
     }
 
-    /// The same operation in a session: a read sees what the session has seen.
+    /// Sets the session token: a read sees what the session has seen.
     #[must_use]
     pub fn with_session_token(mut self, token: SessionToken) -> Self {
         self.session_token = Some(token);
         self
     }
 
-    /// The same operation with a header of its own.
+    /// Adds a header.
     #[must_use]
     pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
     }
 
-    /// The same operation with a body.
+    /// Sets the body.
     #[must_use]
     pub fn with_body(mut self, body: Bytes) -> Self {
         self.body = body;
         self
     }
 
-    /// The same operation, which does no harm when it is applied twice: the caller has looked at its body.
+    /// Marks the operation as idempotent: the caller has looked at its body.
     #[must_use]
     pub fn repeatable(mut self) -> Self {
         self.is_repeatable = true;
@@ -293,13 +298,13 @@ impl CosmosOperation {
         self
     }
 
-    /// What is done.
+    /// The type of the operation.
     #[must_use]
     pub fn operation_type(&self) -> OperationType {
         self.operation_type
     }
 
-    /// What it is done to.
+    /// The path of the resource or feed.
     #[must_use]
     pub fn path(&self) -> &RequestPath {
         &self.path
@@ -320,12 +325,34 @@ impl CosmosOperation {
         }
     }
 
+    /// Whether it is about one partition, so that it can be routed around it: items, and procedures when they
+    /// are executed.
+    pub(crate) fn is_in_partition(&self) -> bool {
+        match self.path().kind() {
+            ResourceType::Document => true,
+            ResourceType::StoredProcedure => self.operation_type() == OperationType::Execute,
+            _ => false,
+        }
+    }
+
+    /// Whether it is about one item.
+    pub(crate) fn is_about_one_item(&self) -> bool {
+        self.path().kind() == ResourceType::Document
+            && !matches!(
+                self.operation_type(),
+                OperationType::Query
+                    | OperationType::QueryPlan
+                    | OperationType::ReadFeed
+                    | OperationType::Batch
+            )
+    }
+
     /// Its parts as they are sent.
     pub(crate) fn encoded(&self) -> &Encoded {
         &self.encoded
     }
 
-    /// What must hold for it to take place.
+    /// The precondition, if there is one.
     #[must_use]
     pub fn precondition(&self) -> Option<&Precondition> {
         self.precondition.as_ref()

@@ -1,4 +1,4 @@
-//! What an operation is answered with.
+//! The response to an operation.
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -47,7 +47,7 @@ impl CosmosResponse {
         self.body
     }
 
-    /// What happened, attempt by attempt.
+    /// The diagnostics: every attempt with its endpoint, times and outcome.
     #[must_use]
     pub fn diagnostics(&self) -> &DiagnosticsContext {
         &self.diagnostics

@@ -1,4 +1,4 @@
-//! What several accounts share: connections, background tasks, defaults.
+//! The runtime that drivers of several accounts share: connections, background tasks, defaults.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,13 @@ use crate::options::{
     ClientOptions, CosmosClientOptions, CosmosEnvironmentOptions, CosmosRuntimeOptions,
     EnvironmentError, InvalidConfiguration, OptionLayers, validate,
 };
+use crate::planes::{PlaneBuilder, Planes};
 use crate::system::{BackgroundTaskManager, Clock, CpuMemoryMonitor, ShutdownOutcome};
 #[cfg(feature = "otel")]
 use crate::telemetry::{ActiveInstance, Metrics, Spans};
-use crate::transport::{
-    AdaptiveTransport, HttpClientConfig, HttpClientFactory, InvalidProxy, NetHttpClientFactory,
-    PoolContext, ShardingConfig,
-};
+use crate::transport::{HttpClientFactory, InvalidProxy, NetHttpClientFactory};
 
-/// What the drivers of an application share.
+/// Connections, background tasks and default settings, shared by the drivers of an application.
 ///
 /// One runtime has one set of connections, for data and for metadata each; accounts that set
 /// connection options of their own get connections of their own. Dropping the runtime ends its
@@ -38,20 +36,6 @@ pub struct CosmosDriverRuntime {
     metrics: Option<Metrics>,
     #[cfg(feature = "otel")]
     spans: Option<Spans>,
-}
-
-/// Connections for data and for metadata, with the timeout of a request of each.
-#[derive(Clone, Debug)]
-pub(crate) struct Planes {
-    pub(crate) data: Plane,
-    pub(crate) metadata: Plane,
-}
-
-/// Connections, and how long one request over them may take.
-#[derive(Clone, Debug)]
-pub(crate) struct Plane {
-    pub(crate) transport: Arc<AdaptiveTransport>,
-    pub(crate) request_timeout: Duration,
 }
 
 /// Why a runtime could not be made.
@@ -105,7 +89,7 @@ impl std::fmt::Display for DriverError {
 
 impl std::error::Error for DriverError {}
 
-/// What a runtime is made with.
+/// Builds a [`CosmosDriverRuntime`].
 #[derive(Debug, Default)]
 pub struct CosmosDriverRuntimeBuilder {
     options: CosmosRuntimeOptions,
@@ -192,8 +176,8 @@ impl CosmosDriverRuntimeBuilder {
     ///
     /// # Errors
     ///
-    /// The environment holds a setting or a proxy that cannot be understood, a setting cannot work, or there is
-    /// no tokio runtime.
+    /// [`RuntimeError::Environment`] and [`RuntimeError::Proxy`] if a variable is malformed,
+    /// [`RuntimeError::Configuration`] if a setting is invalid, [`RuntimeError::NoTokioRuntime`] outside a runtime.
     pub fn build(self) -> Result<Arc<CosmosDriverRuntime>, RuntimeError> {
         let tokio = Handle::try_current().map_err(|_| RuntimeError::NoTokioRuntime)?;
         let environment = match self.environment {
@@ -324,16 +308,16 @@ impl CosmosDriverRuntime {
         Ok(planes)
     }
 
-    /// Counts a driver of an account, if somebody asked for metrics.
+    /// Counts a driver of an account, if the runtime has a meter provider.
     #[cfg(feature = "otel")]
     pub(crate) fn count_instance(
         &self,
-        account: &crate::transport::Endpoint,
+        account: &crate::exchange::Endpoint,
     ) -> Option<ActiveInstance> {
         self.metrics.as_ref().map(|metrics| metrics.count_instance(account))
     }
 
-    /// Measures an operation that has ended, and makes its span, if somebody asked for them.
+    /// Measures an operation that has ended, and makes its span, if the runtime has providers for them.
     #[cfg(feature = "otel")]
     pub(crate) fn measure(
         &self,
@@ -346,40 +330,5 @@ impl CosmosDriverRuntime {
         if let Some(spans) = &self.spans {
             spans.ended(operation, outcome, self.clock.wall());
         }
-    }
-}
-
-/// What connections are made with.
-struct PlaneBuilder<'a> {
-    factory: &'a Arc<dyn HttpClientFactory>,
-    extra_roots: &'a [CertificateDer<'static>],
-    loopback_roots: &'a [CertificateDer<'static>],
-    tasks: &'a BackgroundTaskManager,
-    monitor: &'a CpuMemoryMonitor,
-    clock: &'a Clock,
-}
-
-impl PlaneBuilder<'_> {
-    fn planes(&self, layers: &OptionLayers) -> Result<Planes, InvalidProxy> {
-        Ok(Planes {
-            data: self.plane(HttpClientConfig::data_plane(layers)?, layers),
-            metadata: self.plane(HttpClientConfig::metadata(layers)?, layers),
-        })
-    }
-
-    fn plane(&self, mut client_config: HttpClientConfig, layers: &OptionLayers) -> Plane {
-        client_config.extra_roots = self.extra_roots.to_vec();
-        client_config.loopback_roots = self.loopback_roots.to_vec();
-        let request_timeout = client_config.request_timeout;
-        let transport = AdaptiveTransport::new(PoolContext {
-            factory: Arc::clone(self.factory),
-            client_config,
-            sharding: ShardingConfig::from(layers.sharding()).for_answers_within(request_timeout),
-            tasks: self.tasks.spawner(),
-            clock: self.clock.clone(),
-        });
-        // Not started only if the owner is gone, and then nothing is left to sweep.
-        transport.start_sweeping(self.monitor.load());
-        Plane { transport, request_timeout }
     }
 }

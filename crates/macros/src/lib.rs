@@ -9,6 +9,7 @@
 mod builder;
 mod env;
 mod parse;
+mod resolved;
 mod view;
 
 use proc_macro::TokenStream;
@@ -44,6 +45,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// `#[options(layers(runtime, account, operation))]` names the layers at which the group can be set.
 /// The environment is below all of them and is always there.
 ///
+/// `#[options(layers(…), resolved = pub(crate) TimeoutSettings)]` also writes a struct of the resolved values under that name,
+/// with a field per setting, and the view's `resolved` that makes it: for code that keeps the values.
+///
 /// # The fields
 ///
 /// | attribute | meaning |
@@ -55,6 +59,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// | `#[option(nested)]` | the field is itself a group with the same layers |
 /// | `#[option(copy)]` | the type is `Copy`, and the macro cannot see that from its name: return it by value |
 /// | `#[option(redact)]` | the value never appears in the table of settings |
+/// | `#[option(resolved = T)]` | the field of the struct of resolved values is a `T`, made by `Into` |
 ///
 /// # What is generated
 ///
@@ -69,7 +74,8 @@ pub fn derive_cosmos_options(input: TokenStream) -> TokenStream {
             let builder = builder::generate(&group);
             let env = env::generate(&group);
             let view = view::generate(&group);
-            quote!(#builder #env #view).into()
+            let resolved = resolved::generate(&group);
+            quote!(#builder #env #view #resolved).into()
         }
         Err(error) => error.into_compile_error().into(),
     }

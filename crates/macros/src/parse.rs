@@ -18,7 +18,15 @@ pub(crate) struct Group {
     pub(crate) visibility: Visibility,
     /// Lowest priority first: runtime, account, operation.
     pub(crate) layers: Vec<Layer>,
+    /// The struct of resolved values, if one is asked for.
+    pub(crate) resolved: Option<Resolved>,
     pub(crate) fields: Vec<Field>,
+}
+
+/// The name of the struct of resolved values, and who sees it.
+pub(crate) struct Resolved {
+    pub(crate) visibility: Visibility,
+    pub(crate) name: Ident,
 }
 
 /// One setting, or one nested group of settings.
@@ -31,6 +39,8 @@ pub(crate) struct Field {
     pub(crate) variables: Vec<LitStr>,
     pub(crate) redacted: bool,
     pub(crate) resolution: Resolution,
+    /// The type that the resolved value is converted into, if it is another.
+    pub(crate) resolved: Option<Type>,
 }
 
 impl Field {
@@ -109,7 +119,7 @@ impl Layer {
 impl Group {
     pub(crate) fn from_input(input: &DeriveInput) -> syn::Result<Self> {
         let mut problems = Problems::default();
-        let layers = problems.keep(parse_layers(input)).unwrap_or_default();
+        let (layers, resolved) = problems.keep(parse_struct(input)).unwrap_or_default();
         let fields =
             problems.keep(parse_fields(input, &mut Problems::default())).unwrap_or_default();
         problems.check(refuse_generics(input));
@@ -118,6 +128,7 @@ impl Group {
             name: input.ident.clone(),
             visibility: input.vis.clone(),
             layers,
+            resolved,
             fields,
         })
     }
@@ -158,11 +169,19 @@ fn refuse_generics(input: &DeriveInput) -> syn::Result<()> {
     Err(syn::Error::new(input.generics.span(), message))
 }
 
-fn parse_layers(input: &DeriveInput) -> syn::Result<Vec<Layer>> {
+/// The layers, and the struct of resolved values if one is asked for.
+fn parse_struct(input: &DeriveInput) -> syn::Result<(Vec<Layer>, Option<Resolved>)> {
     let mut layers: Vec<Layer> = Vec::new();
+    let mut resolved = None;
     let mut declared = false;
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("options")) {
         attribute.parse_nested_meta(|meta| {
+            if meta.path.is_ident("resolved") {
+                let span = meta.path.span();
+                let value = meta.value()?;
+                let (visibility, name) = (value.parse()?, value.parse()?);
+                return once(&mut resolved, Resolved { visibility, name }, span);
+            }
             if !meta.path.is_ident("layers") {
                 return Err(meta.error("unknown key; write `#[options(layers(…))]`"));
             }
@@ -180,7 +199,7 @@ fn parse_layers(input: &DeriveInput) -> syn::Result<Vec<Layer>> {
         return Err(syn::Error::new(input.ident.span(), message));
     }
     layers.sort_unstable();
-    Ok(layers)
+    Ok((layers, resolved))
 }
 
 fn add_layer(layers: &mut Vec<Layer>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
@@ -239,11 +258,12 @@ fn parse_field(field: &syn::Field) -> syn::Result<Field> {
             .collect(),
         redacted: keys.redact.is_some(),
         resolution,
+        resolved: keys.resolved,
         value,
     })
 }
 
-/// What `#[option(…)]` said, with the span of each key for the messages.
+/// The keys of `#[option(…)]`, with the span of each for the messages.
 #[derive(Default)]
 struct Keys {
     env: Option<LitStr>,
@@ -253,6 +273,7 @@ struct Keys {
     nested: Option<Span>,
     copy: Option<Span>,
     redact: Option<Span>,
+    resolved: Option<Type>,
 }
 
 impl Keys {
@@ -279,6 +300,7 @@ impl Keys {
             "nested" => once(&mut self.nested, span, span),
             "copy" => once(&mut self.copy, span, span),
             "redact" => once(&mut self.redact, span, span),
+            "resolved" => once(&mut self.resolved, meta.value()?.parse()?, span),
             _ => Err(unknown_key(meta)),
         }
     }
@@ -328,7 +350,7 @@ fn once<T>(slot: &mut Option<T>, value: T, span: Span) -> syn::Result<()> {
 fn unknown_key(meta: &ParseNestedMeta<'_>) -> syn::Error {
     meta.error(
         "unknown key; the keys are `env = \"…\"`, `alias = \"…\"`, `default = …`, \
-         `merge = \"extend\"`, `nested`, `copy` and `redact`",
+         `merge = \"extend\"`, `nested`, `copy`, `redact` and `resolved = …`",
     )
 }
 

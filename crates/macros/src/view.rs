@@ -141,7 +141,7 @@ fn merge(group: &Group, field: &Field, attribute: Span) -> TokenStream {
             merged
         }
 
-        /// The same, layer by layer and lowest first, for who merges them into something of their own.
+        /// The values layer by layer, lowest first, for callers that merge them into a type of their own.
         pub fn #each(&self) -> impl ::core::iter::Iterator<Item = &'a #value> + use<'a> {
             [#(self.#layers.#name.as_ref()),*].into_iter().flatten()
         }

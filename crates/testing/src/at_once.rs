@@ -34,7 +34,7 @@ const RANGES: &str = r#"{"_rid":"rid","PartitionKeyRanges":[
     {"id":"1","minInclusive":"1FFFFFFFFFFFFFFFFFFFFFFFFFFFFFFF","maxExclusive":"FF","parents":[]}
 ],"_count":2}"#;
 
-/// What the service says beside an item.
+/// The headers of the service beside an item.
 const HEADERS: [(&str, &str); 10] = [
     ("x-ms-request-charge", "1.00"),
     ("x-ms-activity-id", "6f3c8a1e-52b0-4d0f-9c55-0123456789ab"),

@@ -38,15 +38,17 @@ pub const KEY: &str = "c2lkZXJlYWwtdGVzdC1hY2NvdW50LWtleS1zaWRlcmVhbA==";
 /// How often a state that nobody announces is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
-/// What a transport is made with. A test changes what it is about and leaves the rest.
+/// The configuration of a transport. A test changes what it is about and leaves the rest.
 #[derive(Clone)]
 pub struct Setup {
     factory: Arc<dyn HttpClientFactory>,
-    /// What HTTP clients are made with.
+    /// The configuration of HTTP clients.
     pub client: HttpClientConfig,
     /// How many connections share the load, and when one is evicted.
     pub sharding: ShardingConfig,
-    /// What requests are authorized with.
+    /// How many connections are made as soon as streams run out.
+    pub eager_clients_per_endpoint: u32,
+    /// The credential of requests.
     pub credential: Credential,
     /// The retry budget of a throttled request.
     pub budgets: Budgets,
@@ -60,10 +62,12 @@ impl Setup {
         // The machine that runs the tests may have a proxy in its environment.
         client.proxy = None;
         client.versions = HttpVersions::Http2PriorKnowledge;
+        let sharding = ShardingConfig::from(options.sharding());
         Self {
             factory,
             client,
-            sharding: ShardingConfig::from(options.sharding()),
+            eager_clients_per_endpoint: sharding.eager_clients(),
+            sharding,
             credential: Credential::Key(AccountKey::from_base64(KEY).unwrap()),
             budgets: Budgets::new(&options.availability(&AvailabilityOptions::default())),
         }
@@ -72,7 +76,7 @@ impl Setup {
     /// At most this many shards, made as soon as streams run out, with at most this many streams each.
     pub fn shards(mut self, most: u32, streams: u32) -> Self {
         self.sharding.max_clients_per_endpoint = most;
-        self.sharding.eager_clients_per_endpoint = most;
+        self.eager_clients_per_endpoint = most;
         self.sharding.max_streams_per_client = streams;
         self.client.initial_max_streams = streams;
         self
@@ -111,6 +115,7 @@ impl Setup {
             factory: self.factory,
             client_config: self.client,
             sharding: self.sharding,
+            eager_clients_per_endpoint: self.eager_clients_per_endpoint,
             tasks: tasks.spawner(),
             clock: Clock::system(),
         }
@@ -151,19 +156,19 @@ pub struct Client {
     pub tasks: BackgroundTaskManager,
 }
 
-/// What came of a request on the level of connections.
+/// The outcome of a request at the level of connections.
 pub struct Sent {
-    /// The response, or why there is none.
+    /// The response, or why none came.
     pub outcome: Result<HttpResponse, HttpError>,
-    /// What was written down of the attempt.
+    /// The diagnostics of the attempt.
     pub diagnostics: RequestDiagnostics,
 }
 
-/// What came of a request on the level of the pipeline.
+/// The outcome of a request at the level of the pipeline.
 pub struct Executed {
     /// How the request ended.
     pub outcome: TransportOutcome,
-    /// What was written down of all attempts.
+    /// The diagnostics of all attempts.
     pub diagnostics: DiagnosticsContext,
 }
 
@@ -283,7 +288,7 @@ impl Client {
         }
     }
 
-    /// What there is to an endpoint now.
+    /// The pool of an endpoint now.
     pub fn snapshot(&self, url: &str) -> PoolSnapshot {
         self.transport.pool(&endpoint(url)).snapshot()
     }

@@ -1,4 +1,4 @@
-//! What the workspace's tests share; never part of a release.
+//! Fixtures that the workspace's tests share; never part of a release.
 //!
 //! - [`peers`]: scripted HTTP/1.1 and HTTP/2 peers on loopback, driven down to the single frame, with a
 //!   proxy and certificates.

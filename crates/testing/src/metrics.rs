@@ -36,7 +36,7 @@ impl Point {
     }
 }
 
-/// What was exported last.
+/// The last export.
 #[derive(Clone, Debug, Default)]
 pub struct Exported(Arc<Mutex<Vec<Point>>>);
 
@@ -49,7 +49,7 @@ impl Exported {
         SdkMeterProvider::builder().with_reader(reader.build()).build()
     }
 
-    /// What there is now.
+    /// The metrics now.
     #[must_use]
     pub fn collect(&self, provider: &SdkMeterProvider) -> Vec<Point> {
         self.0.lock().unwrap().clear();

@@ -1,4 +1,4 @@
-//! What an application notices of an outage: a load on an account in this process, a fault, and what became of the calls.
+//! Outages as an application notices them: a load on an account in this process, a fault, and the outcomes of the calls.
 //!
 //! On tokio's paused clock, so that minutes take seconds and a run repeats. A run is healthy for a while, then the fault is
 //! there, then it is gone; times are those of the simulated network.
@@ -50,7 +50,7 @@ impl Kind {
     pub const ALL: [Self; 3] = [Self::SingleWrite, Self::PartitionFailover, Self::MultiWrite];
 }
 
-/// What goes wrong.
+/// The kind of an outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outage {
     /// One partition answers 503 in the region that the application prefers.
@@ -95,7 +95,7 @@ impl Outage {
 pub struct Scenario {
     /// The account.
     pub kind: Kind,
-    /// What goes wrong.
+    /// The outage.
     pub outage: Outage,
     /// The round trips to the regions, in the order of their distance.
     pub distances: [Duration; 3],
@@ -105,7 +105,7 @@ pub struct Scenario {
     pub between_calls: Duration,
 }
 
-/// What the calls of some time came to.
+/// The outcomes of the calls of a period.
 #[derive(Clone, Debug, Default)]
 pub struct Calls {
     /// How many there were.
@@ -140,7 +140,7 @@ fn percentile(sorted: &[Duration]) -> Duration {
     sorted.get(sorted.len().saturating_sub(1) * 99 / 100).copied().unwrap_or_default()
 }
 
-/// What a run came to.
+/// The outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Before the fault.
@@ -438,7 +438,7 @@ impl Running {
     }
 }
 
-/// What one call came to.
+/// The outcome of one call.
 struct Call {
     is_read: bool,
     took: Duration,

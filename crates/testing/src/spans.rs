@@ -16,7 +16,7 @@ use opentelemetry::{Context, InstrumentationScope, KeyValue};
 /// A span that has ended.
 #[derive(Clone, Debug)]
 pub struct RecordedSpan {
-    /// What it is called.
+    /// The name of the span.
     pub name: String,
     /// On which side of a call it is.
     pub kind: Option<SpanKind>,

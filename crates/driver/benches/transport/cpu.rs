@@ -3,7 +3,7 @@
 use std::fs;
 use std::time::Duration;
 
-/// What all threads have used so far, to the nanosecond.
+/// The CPU time of all threads so far, to the nanosecond.
 pub(crate) fn own() -> Duration {
     let threads = fs::read_dir("/proc/self/task").unwrap();
     let nanoseconds = threads.map(|thread| {

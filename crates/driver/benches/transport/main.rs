@@ -1,4 +1,4 @@
-//! What the transport costs on top of HTTP/2: CPU per request and throughput, beside bare hyper.
+//! The cost of the transport on top of HTTP/2: CPU per request and throughput, beside bare hyper.
 //!
 //!     cargo bench -p sidereal-driver --bench transport
 //!
@@ -118,7 +118,7 @@ fn compare(server: &ServerProcess, shape: Shape, concurrency: usize) {
     report(concurrency, &rounds);
 }
 
-/// What one round cost.
+/// The cost of one round.
 #[derive(Clone, Copy)]
 struct Cost {
     cpu_micros: f64,

@@ -42,10 +42,12 @@ impl Ours {
         client_config.extra_roots = vec![server.root.clone()];
         let request_timeout = client_config.request_timeout;
         let tasks = BackgroundTaskManager::new();
+        let sharding = ShardingConfig::from(options.sharding());
         let transport = AdaptiveTransport::new(PoolContext {
             factory: Arc::new(NetHttpClientFactory::new()),
             client_config,
-            sharding: ShardingConfig::from(options.sharding()),
+            eager_clients_per_endpoint: sharding.eager_clients(),
+            sharding,
             tasks: tasks.spawner(),
             clock: Clock::system(),
         });

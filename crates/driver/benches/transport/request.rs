@@ -11,7 +11,7 @@ pub(crate) const BODY_BYTES: usize = 1024;
 /// The path of an item.
 pub(crate) const PATH: &str = "/dbs/store/colls/orders/docs/1234567890";
 
-/// What is asked.
+/// The request of the benchmark.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
     /// A point read: no body there, 1 KB back.

@@ -1,4 +1,4 @@
-//! What happened to one operation: all its attempts, hedges included.
+//! The diagnostics of one operation: all its attempts, hedges included.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 use uuid::Uuid;
 
 use super::{Decision, RequestDiagnostics};
+use crate::exchange::Endpoint;
 use crate::retry::row_of_write;
 use crate::system::MachineHistory;
-use crate::transport::Endpoint;
 
-/// How many attempts are kept, so that an operation that is throttled for minutes has a bounded history:
+/// The attempts that are kept, so that an operation that is throttled for minutes has a bounded history:
 /// then the first ones and the last one stay.
 pub(super) const ATTEMPTS_KEPT: usize = 32;
 
@@ -25,14 +25,14 @@ pub struct DiagnosticsContextBuilder {
     activity_id: Uuid,
     started: Instant,
     attempts: Attempts,
-    left_out: LeftOut,
+    left_out: DroppedAttempts,
     machine: Option<Arc<MachineHistory>>,
     warnings: Option<Arc<[String]>>,
 }
 
-/// Attempts that are no longer kept.
+/// A summary of the attempts that are no longer kept.
 #[derive(Clone, Copy, Debug, Default)]
-struct LeftOut {
+struct DroppedAttempts {
     attempts: usize,
     charge: f64,
     /// Whether one of them may have been carried out although no response of its own says so.
@@ -43,7 +43,7 @@ impl DiagnosticsContextBuilder {
     /// An operation that started at a moment, under the id that its requests carry.
     #[must_use]
     pub fn new(activity_id: Uuid, started: Instant) -> Self {
-        let (attempts, left_out) = (Attempts::new(), LeftOut::default());
+        let (attempts, left_out) = (Attempts::new(), DroppedAttempts::default());
         Self { activity_id, started, attempts, left_out, machine: None, warnings: None }
     }
 
@@ -86,7 +86,7 @@ impl DiagnosticsContextBuilder {
         self.attempts.last_mut().expect("one was just added")
     }
 
-    /// Notes what was decided after the last attempt at an endpoint.
+    /// Records the decision after the last attempt at an endpoint.
     pub fn decided(&mut self, endpoint: &Endpoint, decision: Decision) {
         // Not simply the last attempt: that may be the other leg of a race.
         if let Some(last) = self.attempts.iter_mut().rfind(|it| it.endpoint == *endpoint) {
@@ -100,7 +100,7 @@ impl DiagnosticsContextBuilder {
         self.attempts.iter().rfind(|it| it.endpoint == *endpoint)
     }
 
-    /// Notes why an attempt was cancelled that is still under way.
+    /// Records why an attempt that is still under way was cancelled.
     pub fn left(&mut self, reason: &'static str) {
         if let Some(last) = self.attempts.last_mut().filter(|last| last.elapsed().is_none()) {
             last.decision = Some(Decision::Finish { reason });
@@ -122,12 +122,12 @@ impl DiagnosticsContextBuilder {
         self.warnings = self.warnings.take().or(other.warnings);
     }
 
-    /// Notes how busy the machine was.
+    /// Adds the load of the machine.
     pub fn observe_machine(&mut self, machine: Arc<MachineHistory>) {
         self.machine = Some(machine);
     }
 
-    /// Notes what the application should know of the account and of its settings.
+    /// Adds warnings about the account and its settings.
     pub fn warn(&mut self, warnings: Arc<[String]>) {
         self.warnings = Some(warnings);
     }
@@ -143,7 +143,7 @@ impl DiagnosticsContextBuilder {
         Box::new(self).complete_boxed(status.into(), elapsed)
     }
 
-    /// The same for a history that is on the heap already.
+    /// Completes a history that is on the heap already.
     pub(crate) fn complete_boxed(
         self: Box<Self>,
         status: Option<CosmosStatus>,
@@ -153,7 +153,7 @@ impl DiagnosticsContextBuilder {
     }
 }
 
-/// What happened to an operation that is over.
+/// The diagnostics of an operation that has ended.
 ///
 /// `Display` tells it to people: a headline, then a line for each attempt. [`to_json`](Self::to_json)
 /// tells it to machines.
@@ -179,13 +179,13 @@ impl DiagnosticsContext {
         self.collected.started
     }
 
-    /// How long it took, waits between attempts included.
+    /// The duration, waits between attempts included.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.elapsed
     }
 
-    /// How it ended.
+    /// The status of the outcome.
     #[must_use]
     pub fn status(&self) -> Option<CosmosStatus> {
         self.status
@@ -203,7 +203,7 @@ impl DiagnosticsContext {
         self.collected.left_out.attempts
     }
 
-    /// What all attempts cost together, in request units: also those that failed or came too late.
+    /// The charge of all attempts, in request units: also of those that failed or came too late.
     #[must_use]
     pub fn charge(&self) -> f64 {
         let kept = self.attempts().iter().filter_map(|attempt| attempt.charge).sum::<f64>();
@@ -217,13 +217,13 @@ impl DiagnosticsContext {
         self.collected.left_out.is_ambiguous || self.attempts().iter().any(is_ambiguous)
     }
 
-    /// What the application should know of the account and of its settings, beside this operation.
+    /// Warnings about the account and its settings, beside this operation.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         self.collected.warnings.as_deref().unwrap_or_default()
     }
 
-    /// How busy the machine was, if that was noted.
+    /// The load of the machine, if it was recorded.
     #[must_use]
     pub fn machine(&self) -> Option<&MachineHistory> {
         self.collected.machine.as_deref()

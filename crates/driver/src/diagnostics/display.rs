@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{DiagnosticsContext, RequestDiagnostics};
-use crate::transport::RequestSentStatus;
+use crate::brief_duration::Brief;
+use crate::exchange::RequestSentStatus;
 
 impl fmt::Display for DiagnosticsContext {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -120,17 +121,4 @@ fn timings(attempt: &RequestDiagnostics, formatter: &mut fmt::Formatter<'_>) -> 
         None => formatter.write_str("not timed")?,
     }
     known.try_for_each(|(name, time)| write!(formatter, ", {name} {}", Brief(time)))
-}
-
-/// A duration as people read it: `0.42 ms`, `46.00 ms`, `12.5 s`.
-pub(crate) struct Brief(pub(crate) Duration);
-
-impl fmt::Display for Brief {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = self.0.as_secs_f64();
-        match seconds < 10.0 {
-            true => write!(formatter, "{:.2} ms", seconds * 1_000.0),
-            false => write!(formatter, "{seconds:.1} s"),
-        }
-    }
 }

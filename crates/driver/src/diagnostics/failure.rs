@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 
-use crate::transport::HttpError;
+use crate::exchange::HttpError;
 
 /// The error's own sentence and its innermost cause of a known kind, such as "connection refused".
 ///
@@ -39,7 +39,7 @@ fn harmless_text(cause: &(dyn Error + 'static)) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::{HttpErrorKind, RequestSentStatus};
+    use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
     fn unreachable_because(cause: impl Error + Send + Sync + 'static) -> Cow<'static, str> {
         let kind = HttpErrorKind::Connect;

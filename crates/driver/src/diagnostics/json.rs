@@ -6,9 +6,9 @@ use serde::{Serialize, Serializer};
 use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 
 use super::{Decision, DiagnosticsContext, RequestDiagnostics, RetryTarget};
+use crate::exchange::{HttpProtocol, RequestSentStatus};
 use crate::session::LogSequenceNumber;
 use crate::system::MachineReading;
-use crate::transport::{HttpProtocol, RequestSentStatus};
 
 impl DiagnosticsContext {
     /// The diagnostics as one line of JSON. Durations are in milliseconds, names in snake case, and what

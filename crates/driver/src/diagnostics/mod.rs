@@ -1,4 +1,4 @@
-//! What happened, for people and for machines: attempts with their endpoints, times and outcomes.
+//! Diagnostics of operations, for people and for machines: attempts with their endpoints, times and outcomes.
 //!
 //! An attempt writes into its [`RequestDiagnostics`] while it runs; an operation collects them in a
 //! [`DiagnosticsContextBuilder`] and gives the caller a [`DiagnosticsContext`]. Text is made when someone
@@ -13,7 +13,6 @@ mod request;
 pub use crate::retry::{Decision, Manner, RetryTarget};
 pub use crate::session::{LogSequenceNumber, SessionState};
 pub use context::{DiagnosticsContext, DiagnosticsContextBuilder};
-pub(crate) use display::Brief;
 pub use request::{ExecutionContext, Phase, RequestDiagnostics, RequestEvent, RequestEventKind};
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What happened to one request on the wire.
+//! The diagnostics of one request on the wire.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,12 +9,12 @@ use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId, RegionName};
 use smallvec::SmallVec;
 
 use super::failure::failure_text;
+use crate::exchange::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 use crate::retry::Decision;
 use crate::session::SessionState;
 use crate::system::Clock;
-use crate::transport::{Endpoint, HttpError, HttpProtocol, RequestSentStatus};
 
-/// One attempt: where it went, what it met, when, and what was decided then.
+/// The diagnostics of one attempt: endpoint, outcome, times, and the decision after it.
 ///
 /// It is filled in while the attempt runs and outlives it, also when the attempt is cancelled. Nothing in
 /// it is secret: headers and bodies are not kept.
@@ -27,29 +27,29 @@ pub struct RequestDiagnostics {
     pub region: Option<RegionName>,
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// The partition range it was about, where it was about one: as it was resolved, or as the service told.
+    /// The partition range, for requests to one: as resolved, or as named by the response.
     pub partition_range: Option<PartitionKeyRangeId>,
     /// When it started.
     pub started: Instant,
-    /// The number of the connection among those of the endpoint.
+    /// The number of the shard (connection) among those of the endpoint.
     pub shard: Option<u64>,
-    /// What the connection speaks.
+    /// The version of HTTP of the connection.
     pub protocol: Option<HttpProtocol>,
     /// How far the request got.
     pub request_sent: RequestSentStatus,
-    /// The status of the response, or the one that stands for its absence.
+    /// The status of the response, or the client-side status that stands for its absence.
     pub status: Option<CosmosStatus>,
-    /// What it cost, in request units.
+    /// The charge, in request units.
     pub charge: Option<f64>,
-    /// The time the service says it took.
+    /// The duration by the service's own measure.
     pub server_duration: Option<Duration>,
-    /// How far the replica was that answered.
+    /// The position of the replica that answered.
     pub session: SessionState,
-    /// What happened when, in order.
+    /// The events, in order.
     pub events: SmallVec<[RequestEvent; 4]>,
     /// Why there is no response.
     pub failure: Option<Cow<'static, str>>,
-    /// What was decided after it.
+    /// The decision after it.
     pub decision: Option<Decision>,
 }
 
@@ -82,29 +82,29 @@ impl RequestDiagnostics {
         }
     }
 
-    /// Notes that something happened now.
+    /// Records an event now.
     pub fn record(&mut self, kind: RequestEventKind) {
         self.record_at(kind, Clock::now());
     }
 
-    /// Notes that something happened at a moment.
+    /// Records an event at a moment.
     pub fn record_at(&mut self, kind: RequestEventKind, now: Instant) {
         // Saturating: a caller may pass a moment that it read before the attempt began.
         self.record_after(kind, now.saturating_duration_since(self.started));
     }
 
-    /// Notes that something happened so long after the attempt's start.
+    /// Records an event by its distance from the attempt's start.
     pub(crate) fn record_after(&mut self, kind: RequestEventKind, at: Duration) {
         self.events.push(RequestEvent { kind, at });
     }
 
-    /// Notes that the request was handed to a connection: from now on it may be carried out.
+    /// Records that the request was handed to a connection: from now on it may be carried out.
     pub fn sent(&mut self) {
         self.request_sent = RequestSentStatus::MaybeSent;
         self.record(RequestEventKind::RequestSent);
     }
 
-    /// Notes that nothing of the request was handed to a connection so far: it waits for one.
+    /// Records that nothing of the request was handed to a connection so far: it waits for one.
     ///
     /// The transport assumes otherwise when it gives a request to a client, so only a client that will call
     /// [`sent`](Self::sent) may say this.
@@ -112,7 +112,7 @@ impl RequestDiagnostics {
         self.request_sent = RequestSentStatus::NotSent;
     }
 
-    /// Notes what the head of the response says.
+    /// Records status, charge and progress from the head of the response.
     pub fn answered(&mut self, told: &ResponseAccounting<'_>, status: CosmosStatus) {
         self.status = Some(status);
         self.charge = told.request_charge;
@@ -127,7 +127,7 @@ impl RequestDiagnostics {
         }
     }
 
-    /// Notes that it ended without a response, why, and whether it may have been carried out.
+    /// Records that it ended without a response, why, and whether it may have been carried out.
     ///
     /// Of the error, its own sentence is kept and what is known to be harmless among its causes: a
     /// cause from elsewhere may quote what it was given.
@@ -137,31 +137,31 @@ impl RequestDiagnostics {
         self.record(RequestEventKind::TransportFailed);
     }
 
-    /// Where the attempt is now, or where it ended: what the last event began.
+    /// The current phase of the attempt, or the one in which it ended.
     #[must_use]
     pub fn phase(&self) -> Phase {
         self.events.last().map_or(Phase::Preparing, |event| event.kind.begins())
     }
 
-    /// How long after its start something first happened.
+    /// The time from the start to the first event of a kind.
     #[must_use]
     pub fn time_of(&self, kind: RequestEventKind) -> Option<Duration> {
         self.events.iter().find(|event| event.kind == kind).map(|event| event.at)
     }
 
-    /// How long it waited for a free stream; zero if it got one at once.
+    /// The time it waited for a free stream; zero if it did not wait.
     #[must_use]
     pub fn queued(&self) -> Duration {
         self.time_after(RequestEventKind::Queued)
     }
 
-    /// How long it waited for its connection to be made; zero if one was there.
+    /// The time it waited for its connection; zero if one was ready.
     #[must_use]
     pub fn connecting(&self) -> Duration {
         self.time_after(RequestEventKind::Connecting)
     }
 
-    /// How long the head of the response took from the moment the request was sent.
+    /// The time from sending the request to the head of the response.
     #[must_use]
     pub fn time_to_headers(&self) -> Option<Duration> {
         let headers = self.time_of(RequestEventKind::ResponseHeadersReceived)?;
@@ -172,7 +172,7 @@ impl RequestDiagnostics {
         Some(headers - sent.at)
     }
 
-    /// How long it took, once it has ended.
+    /// The duration, once it has ended.
     #[must_use]
     pub fn elapsed(&self) -> Option<Duration> {
         let ended = |event: &&RequestEvent| event.kind.begins() == Phase::Ended;
@@ -193,16 +193,16 @@ impl RequestDiagnostics {
     }
 }
 
-/// Something that happened to a request, and how long after its start.
+/// An event of a request, with its distance from the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestEvent {
-    /// What happened.
+    /// The kind of the event.
     pub kind: RequestEventKind,
-    /// How long after the attempt's start.
+    /// The time since the attempt's start.
     pub at: Duration,
 }
 
-/// What can happen to a request.
+/// The kind of an event of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RequestEventKind {
@@ -249,7 +249,7 @@ impl RequestEventKind {
     }
 }
 
-/// Where an attempt can be.
+/// The phases of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Phase {
     /// It is being prepared.

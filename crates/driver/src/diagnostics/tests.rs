@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::context::ATTEMPTS_KEPT;
 use super::*;
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::system::{MachineHistory, MachineReading};
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 
 const ACTIVITY: Uuid = Uuid::from_u128(0x6f3c_8a1e_52b0_4d0f_9c55_0123_4567_89ab);
 
@@ -124,8 +124,8 @@ fn people_are_told_where_an_attempt_was_left() {
 
 #[test]
 fn long_waits_are_told_in_seconds() {
-    assert_eq!(super::display::Brief(Duration::from_millis(12_540)).to_string(), "12.5 s");
-    assert_eq!(super::display::Brief(Duration::from_micros(420)).to_string(), "0.42 ms");
+    assert_eq!(crate::brief_duration::Brief(Duration::from_millis(12_540)).to_string(), "12.5 s");
+    assert_eq!(crate::brief_duration::Brief(Duration::from_micros(420)).to_string(), "0.42 ms");
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn one_attempt_is_kept_without_an_allocation() {
 }
 
 #[test]
-fn of_very_many_attempts_the_first_and_the_last_are_kept_and_all_are_charged() {
+fn of_many_attempts_the_first_and_last_are_kept_and_all_are_charged() {
     let start = Instant::now();
     let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);
     let made = ATTEMPTS_KEPT + 8;
@@ -320,7 +320,7 @@ fn a_secret_quoted_by_a_cause_is_shown_nowhere() {
 }
 
 #[test]
-fn an_attempt_is_ambiguous_if_it_was_sent_and_nothing_says_that_it_was_not_carried_out() {
+fn an_attempt_is_ambiguous_if_it_may_have_been_carried_out() {
     let start = Instant::now();
     let ended = |attempt: RequestDiagnostics| {
         let mut builder = DiagnosticsContextBuilder::new(ACTIVITY, start);

@@ -1,4 +1,4 @@
-//! What a request on the wire is about: its operation and its container, told from method, path and flags.
+//! Classifies a request on the wire: its operation and its container, from method, path and headers.
 
 use http::Method;
 use http::header::CONTENT_TYPE;
@@ -7,7 +7,7 @@ use sidereal_protocol::{OperationType, RequestPath, ResourceType};
 
 use crate::transport::HttpRequest;
 
-/// The operation of a request; none if it is none of the service's.
+/// The operation of a request; `None` if the service has no such operation.
 pub(super) fn operation_of(request: &HttpRequest) -> Option<OperationType> {
     let path: RequestPath = request.uri().path().parse().ok()?;
     let is_feed = path.is_feed();

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::factory::Faults;
+use super::faults::Faults;
 use super::{ConnectFault, Delivery, FaultInjectionResult, FaultInjectionRule, RequestView};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::transport::{
-    ConnectGate, Endpoint, HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol,
-    HttpRequest, HttpResponse, RequestSentStatus, StreamLimit,
+    ConnectGate, HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit,
 };
 
 /// Wraps a client: the rule that a request meets is applied to it; any other request passes through.
@@ -21,14 +21,14 @@ pub struct FaultInjectingHttpClient {
     gate: Arc<FaultGate>,
 }
 
-/// What a client and the connections behind it share.
+/// The state that a client shares with the connections behind it.
 #[derive(Debug)]
 pub(super) struct FaultGate {
     endpoint: Endpoint,
     number: u64,
     faults: Arc<Faults>,
     closed: CancellationToken,
-    /// Whether the connection that is made next was judged already, by who asked the client to connect.
+    /// Whether the next connection was judged already, by the call that asked the client to connect.
     is_judged: AtomicBool,
 }
 
@@ -107,7 +107,7 @@ impl FaultInjectingHttpClient {
         })
     }
 
-    /// Does to a request what its rule says.
+    /// Applies the fault of a rule to a request.
     async fn apply(
         &self,
         fault: &FaultInjectionResult,
@@ -190,7 +190,7 @@ impl HttpClient for FaultInjectingHttpClient {
             // Relaxed: see `before_connect`.
             self.gate.is_judged.store(true, Ordering::Relaxed);
             let connected = self.inner.connect().await;
-            // A client that was connected already, or is somebody else's, has not passed the gate.
+            // A client that was connected already, or is a foreign one, has not passed the gate.
             self.gate.is_judged.store(false, Ordering::Relaxed);
             connected
         })

@@ -4,7 +4,8 @@ use http::{HeaderName, HeaderValue, Method};
 use sidereal_protocol::{OperationType, RegionName};
 
 use super::classification::{is_about_container, operation_of};
-use crate::transport::{Endpoint, HttpRequest};
+use crate::exchange::Endpoint;
+use crate::transport::HttpRequest;
 
 /// The requests that a rule applies to: every part that is given has to hold, none given is all of them.
 ///
@@ -23,14 +24,14 @@ pub struct FaultInjectionCondition {
     client: Option<u64>,
 }
 
-/// What a condition is held against.
+/// The request, or the connection, that a condition is evaluated for.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestView<'a> {
-    /// Where it goes.
+    /// The endpoint.
     pub endpoint: &'a Endpoint,
     /// The number of its client among those made for the endpoint, from 0.
     pub client: u64,
-    /// The request; none while a connection is made.
+    /// The request; `None` while a connection is made.
     pub request: Option<&'a HttpRequest>,
     /// The region that the request was routed to, where it is known.
     pub region: Option<&'a RegionName>,

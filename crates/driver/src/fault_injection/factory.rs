@@ -1,15 +1,16 @@
-//! Where fault-injecting clients come from, and where their rules are kept.
+//! The factory of fault-injecting clients, and its rules.
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 
 use super::client::FaultGate;
-use super::{FaultInjectingHttpClient, FaultInjectionRule, RequestView, decide};
+use super::faults::Faults;
+use super::{FaultInjectingHttpClient, FaultInjectionRule};
+use crate::exchange::Endpoint;
 use crate::system::Clock;
-use crate::transport::{ConnectGate, Endpoint, HttpClient, HttpClientConfig, HttpClientFactory};
+use crate::transport::{ConnectGate, HttpClient, HttpClientConfig, HttpClientFactory};
 
 /// Wraps the clients of another factory, so that faults can be injected into them while they run.
 ///
@@ -32,8 +33,7 @@ impl FaultInjectingHttpClientFactory {
     /// A factory without rules, whose draws are the same for the same seed.
     #[must_use]
     pub fn with_seed(inner: Arc<dyn HttpClientFactory>, seed: u64) -> Self {
-        let rules = ArcSwap::from_pointee(Vec::new());
-        let faults = Arc::new(Faults { rules, random: AtomicU64::new(seed) });
+        let faults = Arc::new(Faults::with_seed(seed));
         Self { inner, faults, created: ArcSwap::default() }
     }
 
@@ -41,6 +41,7 @@ impl FaultInjectingHttpClientFactory {
     /// switched off and on, and counts its hits.
     pub fn add(&self, rule: FaultInjectionRule) -> Arc<FaultInjectionRule> {
         let rule = Arc::new(rule);
+        // Replaced whole: requests read the rules without a lock while a test changes them.
         self.faults.rules.rcu(|rules| {
             let others = rules.iter().filter(|other| other.id() != rule.id()).cloned();
             others.chain([Arc::clone(&rule)]).collect::<Vec<_>>()
@@ -73,7 +74,7 @@ impl FaultInjectingHttpClientFactory {
         self.faults.rules.load_full()
     }
 
-    /// How often a rule was applied; none if there is no such rule.
+    /// How often a rule was applied; `None` if there is no such rule.
     #[must_use]
     pub fn hits(&self, id: &str) -> Option<u64> {
         self.faults.rules.load().iter().find(|rule| rule.id() == id).map(|rule| rule.hits())
@@ -104,37 +105,5 @@ impl HttpClientFactory for FaultInjectingHttpClientFactory {
         config.connect_gate = Some(Arc::clone(&gate) as Arc<dyn ConnectGate>);
         let inner = self.inner.create(endpoint, &config);
         Arc::new(FaultInjectingHttpClient::new(inner, gate))
-    }
-}
-
-/// The rules, shared by all clients of a factory.
-#[derive(Debug)]
-pub(super) struct Faults {
-    rules: ArcSwap<Vec<Arc<FaultInjectionRule>>>,
-    random: AtomicU64,
-}
-
-impl Faults {
-    /// The step of a Weyl sequence, 2⁶⁴ over the golden ratio: odd, so that all numbers come up, and far
-    /// enough apart that consecutive seeds are not alike.
-    const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
-
-    /// The rule that this meets, with the hit taken.
-    pub(super) fn hit(&self, view: &RequestView<'_>) -> Option<Arc<FaultInjectionRule>> {
-        let rules = self.rules.load();
-        if rules.is_empty() {
-            return None;
-        }
-        // Relaxed: every request needs a number of its own, in no order.
-        let random = self.random.fetch_add(Self::STEP, Ordering::Relaxed);
-        let now = Clock::now().into();
-        loop {
-            let rule = decide(&rules, view, now, random)?;
-            if rule.claim_hit() {
-                tracing::debug!(rule = rule.id(), "a fault is injected");
-                return Some(Arc::clone(rule));
-            }
-            // Other requests took its last hits since the decision; it does not apply any more.
-        }
     }
 }

@@ -33,6 +33,7 @@ mod classification;
 mod client;
 mod condition;
 mod factory;
+mod faults;
 mod result;
 mod rule;
 

@@ -1,4 +1,4 @@
-//! What happens to the requests that a rule is about.
+//! The faults that a rule can inject.
 
 use std::time::Duration;
 
@@ -7,9 +7,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::names;
 
-use crate::transport::{HttpErrorKind, HttpResponse, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
+use crate::transport::HttpResponse;
 
-/// What a rule does.
+/// The fault that a rule injects.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum FaultInjectionResult {
@@ -17,7 +18,7 @@ pub enum FaultInjectionResult {
     Answer(InjectedAnswer),
     /// The request fails without a response.
     Error {
-        /// What went wrong.
+        /// The kind of the failure.
         kind: HttpErrorKind,
         /// How far the request got.
         delivery: Delivery,
@@ -75,7 +76,7 @@ pub enum Delivery {
 }
 
 impl Delivery {
-    /// What the error says.
+    /// The message of the error.
     #[must_use]
     pub const fn request_sent(self) -> RequestSentStatus {
         match self {
@@ -86,7 +87,7 @@ impl Delivery {
     }
 }
 
-/// What happens to a connection while it is made.
+/// A fault of a connection attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectFault {
     /// It fails.
@@ -111,7 +112,7 @@ impl InjectedAnswer {
     ///
     /// # Panics
     ///
-    /// The code is none of HTTP: below 100 or above 999.
+    /// The code is not an HTTP status: below 100 or above 999.
     #[must_use]
     pub fn new(status: CosmosStatus) -> Self {
         let code = StatusCode::from_u16(status.code()).expect("the code is one of HTTP");
@@ -123,28 +124,28 @@ impl InjectedAnswer {
         }
     }
 
-    /// The same answer with a header.
+    /// Adds a header to the answer.
     #[must_use]
     pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.append(name, value);
         self
     }
 
-    /// The same answer with a body.
+    /// Sets the body of the answer.
     #[must_use]
     pub fn body(mut self, body: impl Into<Bytes>) -> Self {
         self.body = body.into();
         self
     }
 
-    /// The same answer, asking to be left alone for a while.
+    /// Adds `x-ms-retry-after-ms` to the answer.
     #[must_use]
     pub fn retry_after(self, wait: Duration) -> Self {
         let milliseconds = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
         self.header(names::RETRY_AFTER_MS, HeaderValue::from(milliseconds))
     }
 
-    /// The same answer, this long after the request was sent.
+    /// Delays the answer, counted from when the request was sent.
     #[must_use]
     pub fn after(mut self, delay: Duration) -> Self {
         self.delay = delay;

@@ -27,7 +27,7 @@ pub fn decide<'a>(
     rules.iter().find(|rule| rule.applies(view, now) && rule.is_drawn(&mut draws))
 }
 
-/// What happens to which requests, how likely, how often and when.
+/// Injects a fault into the requests that meet a condition: with a probability, up to a number, in a time window.
 #[derive(Debug)]
 pub struct FaultInjectionRule {
     id: String,
@@ -58,42 +58,42 @@ impl FaultInjectionRule {
         }
     }
 
-    /// The same rule for some requests only.
+    /// Restricts the rule to requests that meet a condition.
     #[must_use]
     pub fn when(mut self, condition: FaultInjectionCondition) -> Self {
         self.condition = condition;
         self
     }
 
-    /// The same rule for a share of the requests it is about.
+    /// Applies the rule to a share of the matching requests.
     #[must_use]
     pub fn with_probability(mut self, probability: Ratio) -> Self {
         self.probability = probability;
         self
     }
 
-    /// The same rule, which ends after so many faults.
+    /// Ends the rule after this many faults.
     #[must_use]
     pub fn with_hit_limit(mut self, limit: u64) -> Self {
         self.hit_limit = Some(limit);
         self
     }
 
-    /// The same rule from a moment on.
+    /// Starts the rule at a moment.
     #[must_use]
     pub fn starting_at(mut self, start: Instant) -> Self {
         self.start = Some(start);
         self
     }
 
-    /// The same rule until a moment; at that moment it is over.
+    /// Ends the rule at a moment (exclusive).
     #[must_use]
     pub fn ending_at(mut self, end: Instant) -> Self {
         self.end = Some(end);
         self
     }
 
-    /// The same rule for a while, counted from its start if it has one, else from now.
+    /// Ends the rule after a duration, counted from its start if it has one, else from now.
     #[must_use]
     pub fn lasting(self, duration: Duration) -> Self {
         let start = self.start.unwrap_or_else(|| Clock::now().into());
@@ -106,7 +106,7 @@ impl FaultInjectionRule {
         &self.id
     }
 
-    /// What it does.
+    /// The fault that the rule injects.
     #[must_use]
     pub fn result(&self) -> &FaultInjectionResult {
         &self.result

@@ -10,10 +10,11 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::diagnostics::{ExecutionContext, Phase, RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::options::{OptionLayers, Ratio};
 use crate::transport::{
-    Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpErrorKind, HttpFuture,
-    HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus, StreamLimit,
+    HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpRequest, HttpResponse,
+    StreamLimit,
 };
 
 /// A client and its factory in one: every client shares the counts.

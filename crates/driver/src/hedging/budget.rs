@@ -18,12 +18,12 @@ pub(crate) struct HedgingBudget {
 }
 
 impl HedgingBudget {
-    /// A bucket that is full: an application may hedge from its first request on.
+    /// A full token bucket: an application may hedge from its first request on.
     pub(crate) fn full(burst: u32) -> Self {
         Self { thousandths: AtomicU64::new(u64::from(burst) * TOKEN) }
     }
 
-    /// Takes in a request.
+    /// Adds the share of a token that one request earns.
     pub(crate) fn earn(&self, ratio: Ratio, burst: u32) {
         let most = u64::from(burst) * TOKEN;
         // Only read in the usual case, when it is full: requests on several cores do not contend for it.
@@ -35,7 +35,7 @@ impl HedgingBudget {
         self.thousandths.fetch_add(earned, Ordering::Relaxed);
     }
 
-    /// Takes a token for a hedge; says whether there was one.
+    /// Takes a token for a hedge, if there is one.
     pub(crate) fn spend(&self) -> bool {
         let take = |left: u64| left.checked_sub(TOKEN);
         self.thousandths.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).is_ok()

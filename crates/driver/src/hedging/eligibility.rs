@@ -2,18 +2,18 @@
 
 use crate::retry::RequestKind;
 
-/// What decides whether a request may be hedged.
+/// The inputs of the decision whether a request may be hedged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HedgingTerms {
     /// Whether the settings and the call allow it.
     pub(crate) is_enabled: bool,
     /// Whether the settings and the call allow it for writes too.
     pub(crate) hedges_writes: bool,
-    /// Whether the account wants no hedges.
+    /// Whether the account turns hedging off.
     pub(crate) is_disabled_by_account: bool,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
-    /// Whether the request takes place only if something holds.
+    /// Whether the request has a precondition.
     pub(crate) is_conditional: bool,
 }
 
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_hedged_only_where_every_region_takes_them_and_twice_does_no_harm() {
+    fn only_idempotent_writes_of_multi_write_accounts_are_hedged() {
         let multi_write = HedgingTerms { is_multi_write: true, ..TERMS };
         assert!(may_be_hedged(RequestKind::IdempotentWrite, multi_write));
         let reads_alone = HedgingTerms { hedges_writes: false, ..multi_write };

@@ -9,16 +9,17 @@ use std::time::{Duration, Instant};
 
 use smallvec::SmallVec;
 
-use crate::transport::MAX_ENDPOINT_SLOTS;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// The window is a minute, in parts: the oldest one is forgotten at a time.
 const PARTS: usize = 12;
+// Twelve fives are the minute; a part of five seconds has samples enough under a moderate load.
 const PART: Duration = Duration::from_secs(5);
 
-/// Fewer samples than this say nothing of a 99th percentile.
+/// The fewest samples for a 99th percentile.
 const MIN_SAMPLES: u64 = 100;
 
-/// Fewer samples than this say nothing of a part.
+/// The fewest samples for the percentile of one part.
 const MIN_SAMPLES_OF_PART: u64 = 20;
 
 /// The parts that a recent latency is taken from: the last one that has samples.
@@ -27,10 +28,10 @@ const RECENT_PARTS: u32 = 3;
 /// Four buckets for each power of two microseconds, up to two minutes.
 const BUCKETS: usize = 4 * 27;
 
-/// How often the percentile is computed anew.
+/// How often the percentile is recomputed.
 const KEPT_FOR: Duration = Duration::from_secs(1);
 
-/// Requests that take about as long as each other.
+/// Classes of requests with comparable latencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LatencyClass {
     /// Reads of one item.
@@ -92,6 +93,7 @@ impl LatencyTracker {
             false => {
                 let part = number_of(now, self.origin, PART);
                 let micros = class.fastest(part, is_healthy);
+                // One word, so that the second and its value are replaced together.
                 class.kept.store(u64::from(second) << 32 | u64::from(micros), Ordering::Relaxed);
                 micros
             }
@@ -174,6 +176,7 @@ impl Histogram {
     fn record(&self, took: Duration, part: u32) {
         let histogram = &self.parts[part as usize % PARTS];
         histogram.turn_to(part);
+        // Relaxed: a statistic, as in `turn_to`.
         histogram.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -241,6 +244,7 @@ fn percentile(parts: &[&PartHistogram]) -> u32 {
 fn bucket_of(took: Duration) -> usize {
     let micros = u32::try_from(took.as_micros()).unwrap_or(u32::MAX).max(1);
     let power = micros.ilog2();
+    // Log-linear, as in HdrHistogram: four buckets per power of two, an error of 25 % at most.
     let quarter = if power >= 2 { (micros >> (power - 2)) & 0b11 } else { 0 };
     (power as usize * 4 + quarter as usize).min(BUCKETS - 1)
 }
@@ -305,7 +309,7 @@ mod tests {
 
     /// A region that turned slow raised the threshold by itself, and was hedged no more after a second.
     #[test]
-    fn a_region_that_turns_slow_is_measured_by_what_it_could_do_a_minute_before() {
+    fn a_region_that_turns_slow_keeps_the_threshold_of_a_minute_ago() {
         let origin = Instant::now();
         let tracker = tracker_with(origin, 1, &[(1_000, 5 * MILLISECOND)]);
         let slow_from = |seconds| {

@@ -1,6 +1,6 @@
 //! When a slow attempt is joined by a second one in another region.
 //!
-//! How slow is slow follows from the latencies of the last minute (`latency.rs`), how often a hedge may be sent
+//! The threshold follows from the latencies of the last minute (`latency.rs`), how often a hedge may be sent
 //! from a token bucket for the whole driver (`budget.rs`), whether a request may be sent twice at once from what
 //! it is (`eligibility.rs`), and which of two outcomes counts from what they are (`verdict.rs`). The race itself
 //! is the operation pipeline's.

@@ -7,7 +7,7 @@ use crate::transport::TransportOutcome;
 
 /// Whether an outcome ends a race while the other leg is still open.
 ///
-/// What says that the region could not serve does not: the other one may. Nor does a session that has not
+/// An outcome that says that the region could not serve does not: the other one may. Nor does a session that has not
 /// arrived (404/1002). A write that meets 404, 409 or 412 may have met the effect of the other leg, and so may
 /// one operation of a batch (207).
 pub(crate) fn is_final(kind: RequestKind, outcome: &TransportOutcome) -> bool {
@@ -59,7 +59,8 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
-    use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus, TransportResponse};
+    use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
+    use crate::transport::TransportResponse;
 
     fn answer(code: u16, sub_status: u32) -> TransportOutcome {
         let status = CosmosStatus::with_sub_status(code, sub_status);

@@ -1,16 +1,15 @@
 //! The parts of an operation as they are sent.
 //!
-//! What they are cut from is one allocation with a shared count, so that neither an attempt nor a clone of the
+//! They are slices of one allocation with a shared count, so that neither an attempt nor a clone of the
 //! operation allocates for them.
 
-use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
 use http::uri::PathAndQuery;
 use sidereal_protocol::{PartitionKey, RequestPath, ResourceLink, ResourceType};
 
 use super::EncodedTarget;
+use super::text_buffer::encode;
 use crate::{Error, ErrorKind};
 
 /// The parts of an operation as they are sent: encoded once, however often it is attempted or executed. A
@@ -70,59 +69,6 @@ fn container_of(link: &ResourceLink) -> Option<Arc<str>> {
         link = link.parent()?;
     }
     Some(link.to_shared())
-}
-
-/// The longest text that is in the same allocation as its count. Enough for a path of names and GUIDs with its
-/// partition key; a longer one has two allocations.
-const INLINE: usize = 160;
-
-/// Text on its way to shared bytes.
-pub(super) struct TextBuffer {
-    inline: [u8; INLINE],
-    /// Of what is inline.
-    length: usize,
-    /// All of it, once it is longer.
-    long: Vec<u8>,
-}
-
-impl TextBuffer {
-    const EMPTY: Self = Self { inline: [0; INLINE], length: 0, long: Vec::new() };
-}
-
-impl AsRef<[u8]> for TextBuffer {
-    fn as_ref(&self) -> &[u8] {
-        match self.long.is_empty() {
-            true => &self.inline[..self.length],
-            false => &self.long,
-        }
-    }
-}
-
-impl fmt::Write for TextBuffer {
-    #[inline]
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        let end = self.length + text.len();
-        match self.inline.get_mut(self.length..end) {
-            Some(slot) if self.long.is_empty() => {
-                slot.copy_from_slice(text.as_bytes());
-                self.length = end;
-            }
-            _ => {
-                if self.long.is_empty() {
-                    self.long.extend_from_slice(&self.inline[..self.length]);
-                }
-                self.long.extend_from_slice(text.as_bytes());
-            }
-        }
-        Ok(())
-    }
-}
-
-/// What is written, as shared bytes: unlike those of a `String`, they do not allocate when they are first cloned.
-pub(super) fn encode(write: impl FnOnce(&mut TextBuffer) -> fmt::Result) -> Bytes {
-    let mut text = TextBuffer::EMPTY;
-    write(&mut text).unwrap_or_default(); // A buffer takes all.
-    Bytes::from_owner(text)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use sidereal_protocol::{
     EffectivePartitionKeyRange, OperationType, PartitionKey, PartitionKeyRangeId,
 };
 
-use super::encoded::encode;
+use super::text_buffer::encode;
 use crate::{Error, ErrorKind};
 
 const TRUE: HeaderValue = HeaderValue::from_static("True");

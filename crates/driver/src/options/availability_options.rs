@@ -33,7 +33,7 @@ pub struct AvailabilityOptions {
     #[option(env = "AZURE_COSMOS_RETRY_AMBIGUOUS_WRITES", default = AmbiguousWriteRetry::Idempotent, copy)]
     pub retry_ambiguous_writes: Option<AmbiguousWriteRetry>,
 
-    /// How slow is slow.
+    /// The latency beyond which an attempt is hedged.
     #[option(env = "AZURE_COSMOS_HEDGING_THRESHOLD_MS", default = HedgingThreshold::default(), copy)]
     pub hedging_threshold: Option<HedgingThreshold>,
 
@@ -71,7 +71,7 @@ pub struct AvailabilityOptions {
     #[option(env = "AZURE_COSMOS_RETRY_MAX_BACKOFF_MS", default = Duration::from_secs(5))]
     pub retry_max_backoff: Option<Duration>,
 
-    /// What a wait is multiplied by from one retry to the next.
+    /// The factor by which the wait grows from one retry to the next.
     #[option(env = "AZURE_COSMOS_RETRY_BACKOFF_FACTOR", default = Factor::constant(2.0), copy)]
     pub retry_backoff_factor: Option<Factor>,
 

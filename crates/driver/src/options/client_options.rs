@@ -73,7 +73,7 @@ pub struct ClientOptions {
     pub request_charge_threshold: Option<u32>,
 }
 
-/// What one call asks for beside its request: an end, a name, a way to stop it.
+/// Deadline, activity id and cancellation of one call.
 #[derive(Clone, Debug, Default)]
 pub struct ClientMethodOptions<'a> {
     /// The moment at which the call ends, answered or not. The earlier of this and

@@ -1,5 +1,6 @@
 //! Headers that an application adds to its requests.
 
+use std::collections::HashMap;
 use std::fmt;
 
 use http::{HeaderName, HeaderValue};
@@ -47,6 +48,16 @@ impl<const N: usize> From<[(HeaderName, HeaderValue); N]> for CustomHeaders {
     }
 }
 
+/// Sorted by name: a hash map is iterated in another order in each run.
+impl<S> From<HashMap<HeaderName, HeaderValue, S>> for CustomHeaders {
+    fn from(headers: HashMap<HeaderName, HeaderValue, S>) -> Self {
+        let mut sorted: Vec<_> = headers.into_iter().collect();
+        sorted.sort_unstable_by(|(one, _), (other, _)| one.as_str().cmp(other.as_str()));
+        // The names of a map are different, so no value replaces another.
+        Self(sorted)
+    }
+}
+
 /// The names alone: a value may be a secret.
 impl fmt::Debug for CustomHeaders {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -69,6 +80,14 @@ mod tests {
         let mut merged = headers([(TE, "a"), (ACCEPT, "b")]);
         merged.extend_from(&headers([(ACCEPT, "c"), (HOST, "d")]));
         assert_eq!(merged, headers([(TE, "a"), (ACCEPT, "c"), (HOST, "d")]));
+    }
+
+    #[test]
+    fn headers_of_a_hash_map_are_sent_in_the_order_of_their_names() {
+        let value = HeaderValue::from_static("a");
+        let map = HashMap::from([TE, HOST, ACCEPT].map(|name| (name, value.clone())));
+        let sorted = headers([(ACCEPT, "a"), (HOST, "a"), (TE, "a")]);
+        assert_eq!(CustomHeaders::from(map), sorted);
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub struct CosmosRuntimeOptions {
     pub partition_failover: PartitionFailoverOptions,
     /// Hedging, the deadline and the retry budgets.
     pub availability: AvailabilityOptions,
-    /// What requests ask of the service.
+    /// Consistency, priority, headers and excluded regions of requests.
     pub request: RequestOptions,
     /// Identity and endpoints.
     pub account: CosmosAccountOptions,
@@ -53,19 +53,19 @@ pub struct CosmosClientOptions {
     pub partition_failover: PartitionFailoverOptions,
     /// Hedging, the deadline and the retry budgets.
     pub availability: AvailabilityOptions,
-    /// What requests ask of the service.
+    /// Consistency, priority, headers and excluded regions of requests.
     pub request: RequestOptions,
     /// Identity and endpoints.
     pub account: CosmosAccountOptions,
 }
 
-/// What the environment sets: the lowest layer of every group, also of those that only a call can set
+/// Settings from environment variables: the lowest layer of every group, also of those that only a call can set
 /// otherwise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct CosmosEnvironmentOptions {
     /// The groups that a runtime and a client can set too.
     pub runtime: CosmosRuntimeOptions,
-    /// What otherwise only a write can set.
+    /// Settings of writes, which otherwise only a call can set.
     pub write: ItemWriteOptions,
 }
 
@@ -74,7 +74,7 @@ impl CosmosEnvironmentOptions {
     ///
     /// # Errors
     ///
-    /// Every malformed variable of every group, with its value and what was expected.
+    /// [`EnvironmentError`] with every malformed variable of every group.
     pub fn from_env() -> Result<Self, EnvironmentError> {
         Self::from_lookup(|name| std::env::var_os(name))
     }
@@ -83,7 +83,7 @@ impl CosmosEnvironmentOptions {
     ///
     /// # Errors
     ///
-    /// Every malformed variable of every group, with its value and what was expected.
+    /// [`EnvironmentError`] with every malformed variable of every group.
     pub fn from_lookup(
         lookup: impl Fn(&str) -> Option<OsString>,
     ) -> Result<Self, EnvironmentError> {
@@ -226,13 +226,13 @@ impl OptionLayers {
         AvailabilityOptionsView::over_merged(&self.merged.availability, operation)
     }
 
-    /// What one call asks of the service.
+    /// The request options of one call.
     #[must_use]
     pub fn request<'a>(&'a self, operation: &'a RequestOptions) -> RequestOptionsView<'a> {
         RequestOptionsView::over_merged(&self.merged.request, operation)
     }
 
-    /// What one write asks for.
+    /// The write options of one call.
     #[must_use]
     pub fn write<'a>(&'a self, operation: &'a ItemWriteOptions) -> ItemWriteOptionsView<'a> {
         ItemWriteOptionsView::new(&self.environment.write, operation)

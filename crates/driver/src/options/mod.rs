@@ -16,7 +16,7 @@ mod partition_failover_options;
 mod region_options;
 mod request_options;
 mod retry_options;
-mod sharding_options;
+pub(crate) mod sharding_options;
 mod validation;
 mod values;
 mod write_options;
@@ -37,6 +37,7 @@ pub use operations::{
     ItemOptions, QueryContainersOptions, QueryDatabasesOptions, QueryOptions, ReadContainerOptions,
     ReadDatabaseOptions, ReplaceContainerOptions, ThroughputOptions,
 };
+pub(crate) use partition_failover_options::PartitionFailoverSettings;
 pub use partition_failover_options::{PartitionFailoverOptions, PartitionFailoverOptionsView};
 pub use region_options::{RegionOptions, RegionOptionsView};
 pub use request_options::{RequestOptions, RequestOptionsView};

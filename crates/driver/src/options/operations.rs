@@ -9,11 +9,11 @@ use super::{AvailabilityOptions, ClientMethodOptions, ItemWriteOptions, RequestO
 pub struct ItemOptions<'a> {
     /// Deadline, activity id, cancellation.
     pub method_options: ClientMethodOptions<'a>,
-    /// What the request asks of the service.
+    /// Consistency, priority, headers and excluded regions of the request.
     pub request: RequestOptions,
     /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
-    /// What only a write can ask for.
+    /// Options of writes.
     pub write: ItemWriteOptions,
     /// A read brings the item only if it no longer has this etag; it is answered with 304 otherwise. For reads.
     pub if_none_match_etag: Option<Etag>,
@@ -24,7 +24,7 @@ pub struct ItemOptions<'a> {
 pub struct QueryOptions<'a> {
     /// Deadline, activity id, cancellation.
     pub method_options: ClientMethodOptions<'a>,
-    /// What the request asks of the service.
+    /// Consistency, priority, headers and excluded regions of the request.
     pub request: RequestOptions,
     /// How far the operation goes to get a response.
     pub availability: AvailabilityOptions,
@@ -47,7 +47,7 @@ macro_rules! metadata_operations {
 metadata_operations! {
     /// Options of creating a container.
     CreateContainerOptions {
-        /// The container's own throughput; none shares the database's.
+        /// The container's own throughput. Without it, the container shares the database's.
         throughput: Option<ThroughputProperties>,
     }
     /// Options of replacing a container's definition.

@@ -7,7 +7,7 @@ use crate::CosmosOptions;
 
 /// Thresholds and windows of the partition circuit breaker and of failback.
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
-#[options(layers(runtime, account))]
+#[options(layers(runtime, account), resolved = pub(crate) PartitionFailoverSettings)]
 pub struct PartitionFailoverOptions {
     /// A partition's circuit opens for reads when more reads than this have failed.
     #[option(env = "AZURE_COSMOS_CIRCUIT_BREAKER_FAILURE_COUNT_FOR_READS", default = 2)]
@@ -48,7 +48,12 @@ pub struct PartitionFailoverOptions {
 
     /// An endpoint goes down when this share of its partitions has failed within
     /// `endpoint_failure_window`.
-    #[option(env = "AZURE_COSMOS_ENDPOINT_FAILURE_SHARE", default = Ratio::constant(0.5), copy)]
+    #[option(
+        env = "AZURE_COSMOS_ENDPOINT_FAILURE_SHARE",
+        default = Ratio::constant(0.5),
+        copy,
+        resolved = f64
+    )]
     pub endpoint_failure_share: Option<Ratio>,
 
     /// The window in which failures of an endpoint's partitions add up to a failure of the endpoint.
@@ -61,6 +66,11 @@ pub struct PartitionFailoverOptions {
 
     /// The jitter of `partition_unavailability_duration` and `endpoint_unavailable_duration`: the largest share of them
     /// that is added or taken off, once for each driver.
-    #[option(env = "AZURE_COSMOS_UNAVAILABILITY_JITTER", default = Ratio::constant(0.2), copy)]
+    #[option(
+        env = "AZURE_COSMOS_UNAVAILABILITY_JITTER",
+        default = Ratio::constant(0.2),
+        copy,
+        resolved = f64
+    )]
     pub unavailability_jitter: Option<Ratio>,
 }

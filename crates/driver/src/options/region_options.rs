@@ -4,7 +4,7 @@ use sidereal_protocol::RegionName;
 
 use crate::CosmosOptions;
 
-/// Where the application runs, and which regions it would rather talk to.
+/// Where the application runs, and which regions it prefers.
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
 #[options(layers(runtime, account))]
 pub struct RegionOptions {

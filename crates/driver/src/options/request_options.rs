@@ -1,4 +1,4 @@
-//! What a request asks of the service; the one group of the specification that spans all layers.
+//! Consistency, priority, headers and excluded regions of requests; the one group of the specification that spans all layers.
 
 use sidereal_protocol::{ConsistencyLevel, PriorityLevel, ReadConsistencyStrategy, RegionName};
 

@@ -12,34 +12,49 @@ use crate::CosmosOptions;
 
 /// HTTP/2 connection sharding; ignored where an endpoint speaks HTTP/1.1 only.
 #[derive(Clone, Debug, PartialEq, CosmosOptions)]
-#[options(layers(runtime, account))]
+#[options(layers(runtime, account), resolved = pub ShardingConfig)]
 pub struct ShardingOptions {
     /// The most concurrent streams on one shard; the service allows 20, and its
     /// `SETTINGS_MAX_CONCURRENT_STREAMS` lowers this.
     // Headroom below the service's 20: a stream counts against its limit until the peer has seen its end.
-    #[option(env = "AZURE_COSMOS_MAX_STREAMS_PER_CLIENT", default = at_least_one(16))]
+    #[option(
+        env = "AZURE_COSMOS_MAX_STREAMS_PER_CLIENT",
+        default = at_least_one(16),
+        resolved = u32
+    )]
     pub max_streams_per_client: Option<NonZeroU32>,
 
     /// The most shards (HTTP/2 connections) to one endpoint. Two per processor are made as soon as streams run
     /// out, further ones while requests wait for a stream; idle ones are closed.
-    #[option(env = "AZURE_COSMOS_MAX_CLIENTS_PER_ENDPOINT", default = default_max_clients())]
+    #[option(
+        env = "AZURE_COSMOS_MAX_CLIENTS_PER_ENDPOINT",
+        default = default_max_clients(),
+        resolved = u32
+    )]
     pub max_clients_per_endpoint: Option<NonZeroU32>,
 
     /// The shards kept open under any load, so that a spike does not wait for connections.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_MIN_HTTP2_CONNECTIONS_PER_ENDPOINT",
-        default = at_least_one(1)
+        default = at_least_one(1),
+        resolved = u32
     )]
     pub min_clients_per_endpoint: Option<NonZeroU32>,
 
     /// The share of shards that get new requests; the others become idle. Adapts from here.
-    #[option(env = "AZURE_COSMOS_SHARD_LOAD_SPREAD_RATIO", default = Ratio::constant(0.5), copy)]
+    #[option(
+        env = "AZURE_COSMOS_SHARD_LOAD_SPREAD_RATIO",
+        default = Ratio::constant(0.5),
+        copy,
+        resolved = f64
+    )]
     pub load_spread_ratio: Option<Ratio>,
 
     /// A shard is evicted after this many consecutive failures, if others succeed.
     #[option(
         env = "AZURE_COSMOS_CONNECTION_POOL_HTTP2_CONSECUTIVE_FAILURE_THRESHOLD",
-        default = at_least_one(5)
+        default = at_least_one(5),
+        resolved = u32
     )]
     pub consecutive_failure_threshold: Option<NonZeroU32>,
 
@@ -52,7 +67,10 @@ pub struct ShardingOptions {
 
     /// How long requests in flight on an evicted shard may take to finish (drain).
     // As long as one data request may take.
-    #[option(env = "AZURE_COSMOS_SHARD_EVICTION_DRAIN_TIMEOUT_MS", default = Duration::from_secs(10))]
+    #[option(
+        env = "AZURE_COSMOS_SHARD_EVICTION_DRAIN_TIMEOUT_MS",
+        default = Duration::from_secs(10)
+    )]
     pub eviction_drain_timeout: Option<Duration>,
 
     /// How long a shard above the minimum may be idle before it is closed.
@@ -67,7 +85,12 @@ pub struct ShardingOptions {
     pub health_check_interval: Option<Duration>,
 
     /// A shard is added when more than this share of all streams is in use.
-    #[option(env = "AZURE_COSMOS_SHARD_SCALE_UP_THRESHOLD_RATIO", default = Ratio::constant(0.75), copy)]
+    #[option(
+        env = "AZURE_COSMOS_SHARD_SCALE_UP_THRESHOLD_RATIO",
+        default = Ratio::constant(0.75),
+        copy,
+        resolved = f64
+    )]
     pub scale_up_threshold_ratio: Option<Ratio>,
 
     /// A success within this window is proof of health.
@@ -81,7 +104,12 @@ pub struct ShardingOptions {
     pub read_hang_threshold: Option<Duration>,
 
     /// Nothing is evicted while the processors are busier than this: slowness is then our own.
-    #[option(env = "AZURE_COSMOS_SHARD_EVICTION_CPU_LIMIT", default = Ratio::constant(0.9), copy)]
+    #[option(
+        env = "AZURE_COSMOS_SHARD_EVICTION_CPU_LIMIT",
+        default = Ratio::constant(0.9),
+        copy,
+        resolved = f64
+    )]
     pub eviction_cpu_limit: Option<Ratio>,
 
     /// The most requests that wait for a free stream of one endpoint; one more fails at once as

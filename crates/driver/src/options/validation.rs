@@ -10,7 +10,7 @@ use std::time::Duration;
 use sidereal_protocol::RegionName;
 
 use super::{AvailabilityOptions, HedgingThreshold, OptionLayers, RequestOptions};
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// The longest interval that the system takes for probing a silent TCP connection (`MAX_TCP_KEEPIDLE` of
 /// Linux, in seconds).
@@ -64,6 +64,7 @@ fn check_durations(layers: &OptionLayers, problems: &mut Vec<String>) {
         ("health_check_interval", layers.sharding().health_check_interval()),
     ];
     for (name, duration) in durations {
+        // A timeout of zero fails every request; an interval of zero never lets a task rest.
         if duration.is_zero() {
             problems
                 .push(format!("{name} must be longer than zero: leave it unset for the default"));

@@ -31,6 +31,12 @@ impl Ratio {
     }
 }
 
+impl From<Ratio> for f64 {
+    fn from(ratio: Ratio) -> Self {
+        ratio.0
+    }
+}
+
 impl TryFrom<f64> for Ratio {
     type Error = InvalidValue;
 
@@ -52,7 +58,7 @@ impl FromStr for Ratio {
     }
 }
 
-/// What a wait is multiplied by from one retry to the next: 1 or more.
+/// The factor of exponential back-off: 1 or more.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Factor(f64);
 

@@ -1,4 +1,4 @@
-//! What only one write of one item can ask for.
+//! Options of one write of one item.
 
 use sidereal_protocol::{Etag, IndexingDirective, SessionToken};
 

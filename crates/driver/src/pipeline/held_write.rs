@@ -4,8 +4,10 @@ use std::time::{Duration, Instant};
 
 use sidereal_protocol::CosmosStatus;
 
-use super::attempt::{Raced, Routed, Run, earlier};
-use super::{Ended, OperationRetryState, conclude};
+use super::attempt::RaceOutcome;
+use super::deadline::min_deadline;
+use super::run::OperationRun;
+use super::{OperationOutcome, OperationRetryState, conclude};
 use crate::diagnostics::Decision;
 use crate::retry::{Budget, Effect, Question, RequestKind, UnavailableReason, Verdict, row_of};
 use crate::routing::{
@@ -13,38 +15,32 @@ use crate::routing::{
     is_reachable_elsewhere,
 };
 use crate::system::Clock;
-use crate::transport::{
-    HttpError, HttpErrorKind, RequestSentStatus, TransportOutcome, TransportResult,
-};
+use crate::transport::TransportOutcome;
 use crate::{Error, ErrorKind};
 
-/// How long an operation on one item waits for its region before the region's silence counts: nothing else was answered
-/// either since it began.
-pub(super) const SILENCE: Duration = Duration::from_secs(2);
-
-/// How long an answer shows that a region serves, whatever fails then.
+/// How long after an answer a region counts as serving, whatever fails then.
 const RECENT: Duration = Duration::from_millis(100);
 
-/// The longest that a write waits between two attempts while nothing is known that could hold it back.
+/// The longest pause between two attempts of a write for which no outage is known.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// How the wait of a write has ended.
+/// The end of a write's wait at the gate.
 #[derive(Debug)]
 pub(super) enum Admission {
-    /// It goes on. If it is the one that probes, the others wait until it has its outcome.
+    /// The write may be sent. With a probe, the others wait for its outcome.
     Granted(Option<WriteProbe>),
-    /// It has waited for as long as it may.
+    /// The time limit of the wait has passed.
     TimedOut,
 }
 
-impl Run<'_> {
-    /// When a write stops waiting for its write region: at the operation's deadline, or after the time of the settings.
+impl OperationRun<'_> {
+    /// The end of a write's wait for its write region: the operation's deadline, or else `max_write_region_wait`.
     pub(super) fn wait_end(&self, started: Instant) -> Option<Instant> {
         self.deadline.or_else(|| started.checked_add(self.availability.max_write_region_wait()))
     }
 
     /// The endpoint of the only region that accepts writes, if the operation is a write and another region could.
-    fn only_writer(&self) -> Option<CosmosEndpoint> {
+    pub(super) fn only_writer(&self) -> Option<CosmosEndpoint> {
         let snapshot = self.core.locations.snapshot();
         let account = &snapshot.account;
         let may_change = account.is_known() && account.read_endpoints().len() > 1;
@@ -77,6 +73,7 @@ impl Run<'_> {
                 self.core.write_gate.outage(&writer.endpoint, partition)
             });
             let Some(outage) = outage else { return Admission::Granted(None) };
+            // A write that must not be repeated is never the probe: if it is lost, nothing tells whether it was applied.
             let wait = outage.over_or_probe(self.kind == RequestKind::IdempotentWrite);
             let ended = match state.wait_end {
                 Some(end) => tokio::time::timeout_at(end.into(), wait).await.ok(),
@@ -91,16 +88,16 @@ impl Run<'_> {
         }
     }
 
-    /// The wait of a write whose partition no reachable region accepts writes for: its own region has failed, and the
-    /// service has not moved the partition yet. Every write of the partition would meet the same, and ask every region
+    /// The wait of a write whose partition is refused by every reachable region: its own region has failed, and the
+    /// service has not moved the partition yet. Without it, every write of the partition would ask every region
     /// again with each retry.
     pub(super) fn refused_everywhere(
         &self,
         verdict: &Verdict,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         state: &OperationRetryState,
     ) -> Option<Verdict> {
-        let TransportOutcome::HttpError(response) = &raced.result.outcome else { return None };
+        let TransportOutcome::HttpError(response) = &race.result.outcome else { return None };
         let is_next = |decision: Decision| match decision {
             Decision::RetryHere { .. } => verdict.charged == Some(Budget::Failover),
             Decision::RetryElsewhere { .. } => true,
@@ -112,16 +109,16 @@ impl Run<'_> {
             && self.may_wait(state)
             && !is_reachable_elsewhere(
                 &self.core.locations.snapshot(),
-                &self.wanted(state, Some(&raced.endpoint.endpoint)),
+                &self.route_request(state, Some(&race.endpoint.endpoint)),
             );
         let decision = Decision::AwaitWriteRegion { reason: REFUSED_EVERYWHERE };
         is_refused.then_some(Verdict { decision, charged: None })
     }
 
-    /// Holds writes back after an attempt that showed that they have nowhere to go.
+    /// Closes the write gate after an attempt that showed an outage of the write region or of the partition there.
     pub(super) fn hold_writes(
         &self,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         effects: &[LocationEffect],
         decision: Decision,
         state: &OperationRetryState,
@@ -135,13 +132,12 @@ impl Run<'_> {
         let follows_partition = self.follows_partition(state);
         let is_lost = has_effect(|it| *it == UnavailableReason::TransportError);
         // An attempt that fails at once, moments after another one was answered, is the failure of a connection.
-        let is_silent = raced
+        let is_silent = race
             .started
             .checked_sub(RECENT)
-            .is_none_or(|moment| self.core.answers.is_silent_since(raced.endpoint.slot, moment));
+            .is_none_or(|moment| self.core.answers.is_silent_since(race.endpoint.slot, moment));
         let region = || OutageScope::region(writer.endpoint.clone());
-        if is_lost && is_silent && !follows_partition && raced.endpoint.endpoint == writer.endpoint
-        {
+        if is_lost && is_silent && !follows_partition && race.endpoint.endpoint == writer.endpoint {
             return self.core.write_gate.close(region(), OutageCause::Lost);
         }
         if !matches!(decision, Decision::AwaitWriteRegion { .. }) {
@@ -171,9 +167,9 @@ impl Run<'_> {
         }
     }
 
-    /// Lets writes go on after one that was served.
-    pub(super) fn release_writes(&self, raced: &Raced<'_>, state: &OperationRetryState) {
-        if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(raced) {
+    /// Opens the write gate after a write that was served.
+    pub(super) fn release_writes(&self, race: &RaceOutcome<'_>, state: &OperationRetryState) {
+        if !self.core.write_gate.is_closed() || !self.kind.is_write() || !self.was_served(race) {
             return;
         }
         let Some(writer) = self.only_writer() else { return };
@@ -183,19 +179,19 @@ impl Run<'_> {
             let scope = OutageScope { partition: Some(partition.id.clone()), ..region.clone() };
             was_held = self.core.write_gate.open(&scope);
             if was_held {
-                self.core.locations.writes_served_at(&partition.id, &raced.endpoint);
+                self.core.locations.writes_served_at(&partition.id, &race.endpoint);
             }
         }
-        let is_writer = raced.endpoint.endpoint == writer.endpoint;
+        let is_writer = race.endpoint.endpoint == writer.endpoint;
         if is_writer && (self.core.write_gate.open(&region) || was_held) {
             self.core.locations.endpoint_recovered(&writer.endpoint, Clock::now());
         }
     }
 
-    /// Whether an outcome is the answer of a region that serves, be it a refusal.
-    pub(super) fn was_served(&self, raced: &Raced<'_>) -> bool {
-        let outcome = &raced.result.outcome;
-        let row = row_of(&Question { kind: self.kind, met: outcome.met() });
+    /// Whether the region answered and is not failing, even if it refused the request.
+    pub(super) fn was_served(&self, race: &RaceOutcome<'_>) -> bool {
+        let outcome = &race.result.outcome;
+        let row = row_of(&Question { kind: self.kind, outcome: outcome.attempt_outcome() });
         let is_failing = row
             .effects
             .iter()
@@ -205,12 +201,12 @@ impl Run<'_> {
         is_answer && !is_failing
     }
 
-    /// Ends a write that has waited for as long as it may: with its last outcome, if it had one.
+    /// The result of a write whose wait timed out: its last outcome, if it had one.
     pub(super) fn given_up(
         &self,
         last: Option<TransportOutcome>,
         state: &OperationRetryState,
-    ) -> Ended {
+    ) -> OperationOutcome {
         if let Some(outcome) = last {
             return conclude(self.kind, outcome, state);
         }
@@ -218,66 +214,16 @@ impl Run<'_> {
             Some(_) => ErrorKind::DeadlineExceeded,
             None => ErrorKind::Unavailable,
         };
-        Ended::Failed(Error::new(kind, NEVER_SENT), None)
+        OperationOutcome::Failed(Error::new(kind, NEVER_SENT), None)
     }
 
-    /// Waits by itself for as long as a write may that nothing else holds back.
+    /// Sleeps before the next attempt of a write for which no outage is known, with jitter.
     pub(super) async fn pause(&self, state: &OperationRetryState) {
         let pause = LONGEST_PAUSE.mul_f64(0.5 + 0.5 * self.core.clock().random());
-        let end = earlier(Clock::now().checked_add(pause), state.wait_end);
+        let end = min_deadline(Clock::now().checked_add(pause), state.wait_end);
         if let Some(end) = end {
             tokio::time::sleep_until(end.into()).await;
         }
-    }
-
-    /// When the silence of an attempt's region begins to count: for an operation on one item, which a region that serves
-    /// answers sooner.
-    pub(super) fn silence_counts_at(&self, started: Instant) -> Option<Instant> {
-        started.checked_add(SILENCE).filter(|_| self.operation.is_about_one_item())
-    }
-
-    /// Watches an attempt whose region may be silent: it has not answered anything for a while. Ends when the attempt is
-    /// given up for another region: a read, or a write that may be repeated.
-    pub(super) async fn abandoned(&self, routed: &Routed, started: Instant) -> TransportResult {
-        let endpoint = &routed.endpoint;
-        let is_only_writer = self.only_writer().is_some_and(|it| it.endpoint == endpoint.endpoint);
-        let mut since = started;
-        while !self.core.answers.is_silent_since(endpoint.slot, since) {
-            since = Clock::now();
-            tokio::time::sleep(SILENCE).await;
-        }
-        let may_leave = self.kind != RequestKind::Write;
-        if is_only_writer && !self.service_moves_partitions() {
-            let region = OutageScope::region(endpoint.endpoint.clone());
-            self.core.write_gate.close(region, OutageCause::Lost);
-            let has_moved = || {
-                let snapshot = self.core.locations.snapshot();
-                snapshot.account.write_endpoints().iter().all(|it| it.endpoint != endpoint.endpoint)
-            };
-            self.core.account.until(has_moved).await;
-        } else if !may_leave || !self.is_elsewhere(endpoint) {
-            return std::future::pending().await;
-        }
-        if !may_leave {
-            return std::future::pending().await;
-        }
-        let sent = RequestSentStatus::MaybeSent;
-        let error = HttpError::new(HttpErrorKind::Timeout, sent, SILENT);
-        TransportResult {
-            outcome: TransportOutcome::TransportError { error, request_sent: sent },
-            at: Clock::now(),
-            was_ambiguous: self.kind.is_write(),
-            decision: Decision::Finish { reason: SILENT },
-            budgets: None,
-        }
-    }
-
-    /// Whether another region could serve the operation.
-    fn is_elsewhere(&self, endpoint: &CosmosEndpoint) -> bool {
-        let snapshot = self.core.locations.snapshot();
-        let account = &snapshot.account;
-        !self.repeats_in_place()
-            && account.read_endpoints().iter().any(|it| it.endpoint != endpoint.endpoint)
     }
 
     /// Whether the service moves the writes of partitions by itself.
@@ -287,12 +233,9 @@ impl Run<'_> {
     }
 }
 
-/// The error of a write that was held back to its end.
+/// The message of a write that was never sent.
 const NEVER_SENT: &str = "the write region does not serve, and the account has named no other in the time that the write may \
      wait (`end_to_end_timeout`, `max_write_region_wait`): it was not sent";
 
-/// Why a write waits whose partition has not been moved yet.
+/// The reason of a wait for the service to move a partition.
 const REFUSED_EVERYWHERE: &str = "no region that can be reached accepts writes of the partition";
-
-/// The reason in the diagnostics of an attempt that was given up for another region.
-pub(super) const SILENT: &str = "the region did not answer anything";

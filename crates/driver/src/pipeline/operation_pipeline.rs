@@ -5,10 +5,10 @@ use std::time::Duration;
 use tracing::Instrument as _;
 use uuid::Uuid;
 
-use super::observation::{diagnose, span, trace, trace_failed_attempt};
+use super::operation_tracing::{diagnose, span, trace, trace_failed_attempt};
 use super::{
-    Admission, AttemptTerms, Ended, OperationRetryState, Run, begin_request, complete_request,
-    conclude, earlier,
+    Admission, AttemptTerms, OperationOutcome, OperationRetryState, OperationRun, begin_request,
+    complete_request, conclude, min_deadline,
 };
 use crate::diagnostics::{Decision, DiagnosticsContextBuilder, ExecutionContext};
 use crate::driver_core::DriverCore;
@@ -17,14 +17,14 @@ use crate::system::Clock;
 use crate::transport::{TransportOutcome, TransportPipeline, TransportResponse};
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationOptions};
 
-/// What an operation runs with.
+/// The parts that an operation runs on.
 pub(crate) struct OperationPipeline<'a> {
     pub(crate) core: &'a DriverCore,
     pub(crate) transport: &'a TransportPipeline,
     pub(crate) options: &'a OperationOptions<'a>,
 }
 
-/// Runs an operation to its end, in a span of its own where somebody listens.
+/// Runs an operation to its end, in a span of its own if a subscriber is interested.
 pub(crate) async fn execute_operation_pipeline(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,
@@ -50,18 +50,20 @@ async fn execute(
     let ended = match method.cancellation {
         None => run(operation, pipeline, &mut diagnostics).await,
         // Before anything is sent: an answer that came at once would still be taken.
-        Some(cancellation) if cancellation.is_cancelled() => Ended::Failed(cancelled(), None),
+        Some(cancellation) if cancellation.is_cancelled() => {
+            OperationOutcome::Failed(cancelled_error(), None)
+        }
         Some(cancellation) => tokio::select! {
             // The outcome first: an operation that has ended is not reported as cancelled.
             biased;
             ended = run(operation, pipeline, &mut diagnostics) => ended,
-            () = cancellation.cancelled() => Ended::Failed(cancelled(), None),
+            () = cancellation.cancelled() => OperationOutcome::Failed(cancelled_error(), None),
         },
     };
     // An operation that was answered at once ended with its only attempt: the clock is read once for both.
     let only = match (&ended, diagnostics.attempts()) {
-        (Ended::Answered(_), [only]) => only.ended(),
-        (Ended::Answered(_) | Ended::Failed(..), _) => None,
+        (OperationOutcome::Answered(_), [only]) => only.ended(),
+        (OperationOutcome::Answered(_) | OperationOutcome::Failed(..), _) => None,
     };
     let now = only.unwrap_or_else(Clock::now);
     let took = now.saturating_duration_since(started);
@@ -77,12 +79,12 @@ async fn run(
     operation: &CosmosOperation,
     pipeline: &OperationPipeline<'_>,
     diagnostics: &mut DiagnosticsContextBuilder,
-) -> Ended {
+) -> OperationOutcome {
     let (core, call) = (pipeline.core, pipeline.options);
     let availability = core.options.availability(&call.availability);
     let timeout = availability.end_to_end_timeout();
     let end = timeout.and_then(|it| diagnostics.started().checked_add(it));
-    let deadline = earlier(call.method_options.deadline, end);
+    let deadline = min_deadline(call.method_options.deadline, end);
     let options = core.options.request(&call.request);
     let write = core.options.write(&call.write);
     let has_etag = write.if_match_etag().is_some();
@@ -105,13 +107,13 @@ async fn run(
     let excluded = options.excluded_regions().map_or(&[][..], Vec::as_slice);
     let transport = pipeline.transport;
     let availability = &availability;
-    let run = Run { core, transport, operation, kind, availability, excluded, deadline };
+    let run = OperationRun { core, transport, operation, kind, availability, excluded, deadline };
     // Nothing is sent for a caller who has given up: an answer that came at once would still be taken.
     if deadline.is_some_and(|deadline| deadline <= diagnostics.started()) {
-        return Ended::Failed(late(), None);
+        return OperationOutcome::Failed(deadline_error(), None);
     }
     let Some(now) = run.until_account_is_read(diagnostics.started()).await else {
-        return Ended::Failed(late_for_account(), None);
+        return OperationOutcome::Failed(account_deadline_error(), None);
     };
     let mut state = OperationRetryState::new(Budgets::new(availability), now);
     state.wait_end = run.wait_end(now);
@@ -128,33 +130,33 @@ async fn run(
                 Admission::TimedOut => return run.given_up(last, &state),
             }
         }
-        let routed = run.route(&mut state, &mut terms, diagnostics);
+        let route = run.route(&mut state, &mut terms, diagnostics);
         // By the same snapshot of the account as the route: no request slips through in between.
         if terms.is_multi_write
             && availability.single_write_region_only()
             && !run.is_about_account()
         {
-            return Ended::Failed(several_write_regions(), None);
+            return OperationOutcome::Failed(several_write_regions_error(), None);
         }
-        if !routed.pause.is_zero() {
-            tokio::time::sleep(routed.pause).await;
+        if !route.pause.is_zero() {
+            tokio::time::sleep(route.pause).await;
             state.now = Clock::now();
             terms.started = Some(state.now);
         }
-        let mut request = begin_request(operation, &routed.endpoint, &terms, &state);
+        let mut request = begin_request(operation, &route.endpoint, &terms, &state);
         if let Err(error) = complete_request(&mut request, operation, &terms) {
-            return Ended::Failed(error, None);
+            return OperationOutcome::Failed(error, None);
         }
-        let raced = run.race(&mut request, &routed, &terms, &state, diagnostics).await;
-        run.observe(&raced, &routed, terms.session.as_ref(), diagnostics, &mut state);
-        if let TransportOutcome::Success(response) = raced.result.outcome {
-            return Ended::Answered(response);
+        let race = run.race(&mut request, &route, &terms, &state, diagnostics).await;
+        run.observe(&race, &route, terms.session.as_ref(), diagnostics, &mut state);
+        if let TransportOutcome::Success(response) = race.result.outcome {
+            return OperationOutcome::Answered(response);
         }
-        let verdict = run.settle(&raced, &routed, terms.session.as_ref(), &mut state).await;
-        diagnostics.decided(&raced.endpoint.endpoint, verdict.decision);
-        trace_failed_attempt(core, &raced, verdict.decision);
+        let verdict = run.settle(&race, &route, terms.session.as_ref(), &mut state).await;
+        diagnostics.decided(&race.endpoint.endpoint, verdict.decision);
+        trace_failed_attempt(core, &race, verdict.decision);
         terms.execution_context = match verdict.decision {
-            Decision::Finish { .. } => return conclude(kind, raced.result.outcome, &state),
+            Decision::Finish { .. } => return conclude(kind, race.result.outcome, &state),
             Decision::RetryHere { .. } | Decision::AwaitWriteRegion { .. } => {
                 ExecutionContext::Retry
             }
@@ -164,49 +166,54 @@ async fn run(
         if let Some(after) = verdict.decision.after().filter(|after| !after.is_zero()) {
             tokio::time::sleep(after).await;
         }
-        state.advance(&verdict, &raced, Clock::now());
+        state.advance(&verdict, &race, Clock::now());
         if verdict.charged.is_none() && matches!(verdict.decision, Decision::RetryHere { .. }) {
             state.look_for_session_again();
         }
         goes_on_elsewhere = matches!(verdict.decision, Decision::RetryElsewhere { .. });
         if matches!(verdict.decision, Decision::AwaitWriteRegion { .. }) && !run.is_held_back() {
+            // On the heap, as `admit`: few operations pause.
             Box::pin(run.pause(&state)).await;
             state.try_all_again(Clock::now());
         }
-        last = Some(raced.result.outcome);
+        last = Some(race.result.outcome);
     }
 }
 
-fn several_write_regions() -> Error {
+fn several_write_regions_error() -> Error {
     let sentence = "the account has several write regions, and the operation asks for one: pin it to a region by excluding the \
          others, or unset single_write_region_only";
     Error::new(ErrorKind::Unavailable, sentence)
 }
 
-fn late() -> Error {
+fn deadline_error() -> Error {
     let sentence = "the deadline had passed before anything was sent: give the operation more time";
     Error::new(ErrorKind::DeadlineExceeded, sentence)
 }
 
-fn late_for_account() -> Error {
+fn account_deadline_error() -> Error {
     let sentence = "the deadline passed while the account was being read";
     Error::new(ErrorKind::DeadlineExceeded, sentence)
 }
 
-fn cancelled() -> Error {
+fn cancelled_error() -> Error {
     Error::new(ErrorKind::Cancelled, "the operation was cancelled")
 }
 
-/// Puts what happened beside what came of it.
+/// Adds the diagnostics to the result of an operation.
 fn finish(
-    ended: Ended,
+    ended: OperationOutcome,
     operation: &CosmosOperation,
     diagnostics: Box<DiagnosticsContextBuilder>,
     took: Duration,
 ) -> Result<CosmosResponse, Error> {
     let status = match &ended {
-        Ended::Answered(response) | Ended::Failed(_, Some(response)) => Some(response.status),
-        Ended::Failed(_, None) => diagnostics.attempts().last().and_then(|attempt| attempt.status),
+        OperationOutcome::Answered(response) | OperationOutcome::Failed(_, Some(response)) => {
+            Some(response.status)
+        }
+        OperationOutcome::Failed(_, None) => {
+            diagnostics.attempts().last().and_then(|attempt| attempt.status)
+        }
     };
     // Any attempt counts: an earlier one may have been applied although the last was not sent.
     let was_sent = diagnostics.attempts().iter().any(|it| !it.request_sent.is_safe_to_resend());
@@ -218,8 +225,8 @@ fn finish(
         diagnostics,
     };
     match ended {
-        Ended::Answered(response) => Ok(respond(response, diagnostics)),
-        Ended::Failed(error, response) => {
+        OperationOutcome::Answered(response) => Ok(respond(response, diagnostics)),
+        OperationOutcome::Failed(error, response) => {
             // A cancelled operation has no outcome of its own: whether it was sent decides.
             let was_cut_off = error.kind() == ErrorKind::Cancelled
                 && was_sent

@@ -22,17 +22,19 @@ use crate::{CosmosOperation, Error, ErrorKind, OperationTarget, Precondition};
 // Spelt as the .NET SDK spells them (`bool.TrueString`).
 const TRUE: HeaderValue = HeaderValue::from_static("True");
 const FALSE: HeaderValue = HeaderValue::from_static("False");
-/// What the service demands of a patch; its own media type, not that of RFC 6902.
+/// The media type of a patch: the service's own, not that of RFC 6902.
 const PATCH_JSON: HeaderValue = HeaderValue::from_static("application/json_patch+json");
+// RFC 7240, section 4.2: a write is answered without the item.
 const RETURN_MINIMAL: HeaderValue = HeaderValue::from_static("return=minimal");
+// Tells a query from the creation of an item: both are a POST to the feed.
 const QUERY_JSON: HeaderValue = HeaderValue::from_static("application/query+json");
 
-/// What an attempt needs beside the operation and its endpoint.
+/// The inputs of a request beside the operation and its endpoint.
 #[derive(Clone, Debug)]
 pub(crate) struct AttemptTerms<'a> {
-    /// What the call and the settings ask of the service.
+    /// The request options of call and settings.
     pub(crate) options: &'a RequestOptionsView<'a>,
-    /// What a write asks for.
+    /// The write options of call and environment.
     pub(crate) write: &'a ItemWriteOptionsView<'a>,
     /// The effect of repeating the operation.
     pub(crate) kind: RequestKind,
@@ -46,16 +48,16 @@ pub(crate) struct AttemptTerms<'a> {
     pub(crate) deadline: Option<Instant>,
     /// Whether every region of the account accepts writes.
     pub(crate) is_multi_write: bool,
-    /// Whether the region must be the partition's hub: what it answers has all that was written.
+    /// Whether only the partition's hub region may answer, whose data is complete.
     pub(crate) is_hub_only: bool,
-    /// Whether the account wants no hedges.
+    /// Whether the account turns hedging off.
     pub(crate) is_hedging_suppressed: bool,
     /// How reads get their consistency.
     pub(crate) strategy: Option<ReadConsistencyStrategy>,
     /// The RID of the container that the operation is meant for, where it is known: a container that was recreated under
     /// the same name refuses the request, instead of taking it with the definition of the old one.
     pub(crate) container_rid: Option<HeaderValue>,
-    /// What the driver's own session has seen, where the request is to carry it.
+    /// The session token from the driver's session, if the request is to carry one.
     pub(crate) session: Option<SessionHeaders>,
 }
 
@@ -97,7 +99,7 @@ pub(crate) fn begin_request(
 ///
 /// # Errors
 ///
-/// The operation's path or partition key cannot be sent.
+/// [`ErrorKind::InvalidRequest`] if the operation's path or partition key cannot be sent.
 pub(crate) fn complete_request(
     request: &mut TransportRequest,
     operation: &CosmosOperation,
@@ -108,7 +110,7 @@ pub(crate) fn complete_request(
     add_headers(operation, terms, &mut request.headers)
 }
 
-/// Refuses an operation on a path that it cannot have: the service would answer as if something else were
+/// Refuses an operation that its path does not have: the service would answer as if something else were
 /// asked.
 fn check_path(operation: &CosmosOperation) -> Result<(), Error> {
     let (kind, path) = (operation.operation_type(), operation.path());
@@ -176,7 +178,7 @@ fn add_headers(
     Ok(())
 }
 
-/// What a write of an item asks for beside itself.
+/// Adds the headers of write options to a write of an item.
 fn item_write(
     operation: OperationType,
     options: &ItemWriteOptionsView<'_>,
@@ -204,7 +206,7 @@ fn item_write(
     Ok(())
 }
 
-/// The operation's own, or the call's; for a session also the driver's.
+/// The session token of the operation or of the call, or else of the driver's session.
 fn session_and_precondition(
     operation: &CosmosOperation,
     terms: &AttemptTerms<'_>,
@@ -256,7 +258,7 @@ fn consistency(terms: &AttemptTerms<'_>, headers: &mut HeaderList) {
     }
 }
 
-/// What tells operations apart that travel by the same method.
+/// The header that tells operations apart that share a method and path.
 fn marker_of(operation: OperationType) -> Option<HeaderName> {
     match operation {
         OperationType::Upsert => Some(names::IS_UPSERT),
@@ -436,7 +438,7 @@ mod tests {
         headers(operation, &terms)
     }
 
-    /// The settings existed and changed nothing.
+    /// Regression: the settings were parsed and had no effect.
     #[test]
     fn what_a_write_asks_for_is_sent() {
         let upsert = CosmosOperation::upsert_item(&orders(), "contoso".into(), Bytes::new());

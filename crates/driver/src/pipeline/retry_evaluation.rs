@@ -1,4 +1,4 @@
-//! What the outcome of an attempt means for its operation, and what the caller is told at the end. Pure.
+//! Evaluates the outcome of an attempt: the next step of its operation, or the result for the caller. Pure.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -6,50 +6,49 @@ use std::time::Instant;
 
 use sidereal_protocol::CosmosStatus;
 
-use super::Raced;
+use super::RaceOutcome;
 use crate::diagnostics::{Decision, RetryTarget};
+use crate::exchange::{HttpError, HttpErrorKind};
 use crate::retry::{
-    Budget, Budgets, Circumstances, Elsewhere, Met, Question, RequestKind, Verdict,
+    AttemptOutcome, Budget, Budgets, Circumstances, OtherEndpoints, Question, RequestKind, Verdict,
     evaluate_operation_retry, row_of,
 };
 use crate::routing::{
-    Attempted, CosmosEndpoint, FailedEndpoints, LocationEffect, LocationEffects, Partition,
+    CosmosEndpoint, FailedEndpoints, LocationEffect, LocationEffects, OutcomeSite, Partition,
 };
-use crate::transport::{
-    HttpError, HttpErrorKind, TransportOutcome, TransportResponse, TransportResult,
-};
+use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 use crate::{Error, ErrorKind};
 
-/// What an operation has been through so far.
+/// The state of an operation between two attempts: budgets, failed endpoints, its partition.
 #[derive(Clone, Debug)]
 pub(crate) struct OperationRetryState {
-    /// What is left of its budgets.
+    /// The retry budgets that are left.
     pub(crate) budgets: Budgets,
-    /// Whether some attempt may have been carried out without its response having come.
+    /// Whether an attempt may have been carried out without its response having come.
     pub(crate) was_ambiguous: bool,
     /// Endpoints that it has failed on: not tried again while another is left.
     pub(crate) failed_endpoints: FailedEndpoints,
-    /// The region that may have applied it, where only that one may be asked again.
+    /// The region that may have applied it, if only that one may be asked again.
     pub(crate) pinned: Option<CosmosEndpoint>,
     /// The partition it is about, once that is known: from the container, or from a response.
     pub(crate) partition: Option<Arc<Partition>>,
-    /// Where the last decision wants the next attempt.
+    /// The target of the next attempt, by the last decision.
     pub(crate) target: RetryTarget,
     /// Whether there is another endpoint to try.
-    pub(crate) elsewhere: Elsewhere,
-    /// Until when a write may wait for its write region; none is for ever.
+    pub(crate) elsewhere: OtherEndpoints,
+    /// The end of a write's wait for its write region; `None` is for ever.
     pub(crate) wait_end: Option<Instant>,
-    /// What the transport pipeline decided about the last attempt.
+    /// The transport pipeline's decision about the last attempt.
     pub(crate) at_endpoint: Decision,
     /// When the next attempt is made.
     pub(crate) now: Instant,
-    /// Whether the next attempt takes what the session has seen by then. Else it takes what the one before it had: an
-    /// operation sees what was seen before it began, and a token that grew with every attempt could be ahead of
+    /// Whether the next attempt takes the current session token. Else it repeats that of the attempt before: an
+    /// operation sees the session as of its start, and a token that grew with every attempt could be ahead of
     /// each region in turn.
-    pub(crate) takes_session_anew: bool,
-    /// Whether some region did not have its session.
+    pub(crate) refresh_session_token: bool,
+    /// Whether a region did not have its session.
     pub(crate) missed_session: bool,
-    /// How often it has waited for its session to arrive anywhere, because the region that has it does not serve.
+    /// How often it has waited for its session to be replicated, because the region that has it does not serve.
     pub(crate) session_waits: u32,
     /// Whether the attempt asks the only region that accepted writes when it began.
     pub(crate) asks_only_writer: bool,
@@ -72,11 +71,11 @@ impl OperationRetryState {
             pinned: None,
             partition: None,
             target: RetryTarget::NextPreferred,
-            elsewhere: Elsewhere { is_left: false, may_wait: false },
+            elsewhere: OtherEndpoints { is_left: false, may_wait: false },
             wait_end: None,
             at_endpoint: Decision::Finish { reason: "nothing was attempted" },
             now,
-            takes_session_anew: true,
+            refresh_session_token: true,
             missed_session: false,
             session_waits: 0,
             asks_only_writer: false,
@@ -92,14 +91,14 @@ impl OperationRetryState {
         self.retries == 0
     }
 
-    /// Forgets where a write has failed that has waited since: any region may accept it by now.
+    /// Clears the failed endpoints of a write that has waited since: any region may accept it by now.
     pub(crate) fn try_all_again(&mut self, now: Instant) {
         self.now = now;
         self.failed_endpoints.clear();
         self.budgets = self.budgets.with_failovers_left();
     }
 
-    /// Notes what an attempt came to, and what it cost.
+    /// Records the outcome of an attempt and the budgets it spent.
     pub(crate) fn observe(&mut self, result: &TransportResult) {
         if let Some(budgets) = &result.budgets {
             self.budgets = **budgets;
@@ -108,29 +107,29 @@ impl OperationRetryState {
         self.at_endpoint = result.decision;
     }
 
-    /// Looks for the session everywhere again: it arrives where it was not, sooner or later.
+    /// Makes every region a candidate for the session again: it is replicated sooner or later.
     pub(crate) fn look_for_session_again(&mut self) {
         self.session_waits += 1;
         self.failed_endpoints.clear();
         self.target = RetryTarget::NextPreferred;
     }
 
-    /// Charges a retry after an attempt at an endpoint, and notes where it goes.
-    pub(crate) fn advance(&mut self, verdict: &Verdict, raced: &Raced<'_>, now: Instant) {
+    /// Charges a retry after an attempt at an endpoint, and records its target.
+    pub(crate) fn advance(&mut self, verdict: &Verdict, race: &RaceOutcome<'_>, now: Instant) {
         self.budgets = verdict.spend(self.budgets);
         self.now = now;
         self.retries += 1;
         // The token names the container and the range, and either may be another by now.
-        self.takes_session_anew =
+        self.refresh_session_token =
             matches!(verdict.charged, Some(Budget::RangeRefresh | Budget::ContainerRefresh));
         if verdict.charged == Some(Budget::ContainerRefresh) {
             // Of the container that is gone: should the new one not have been read, nothing is known.
             self.partition = None;
         }
         // A write that one region after another has failed until none was left, and that some refused: which of them
-        // accepts writes is changing. By the time that it has waited any may, and all of them are tried anew. Not
+        // accepts writes is changing. By the time that it has waited any may, and all of them are tried again. Not
         // after the first: others may only become known by its response, which names the partition.
-        self.was_write_refused |= matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
+        self.was_write_refused |= matches!(race.result.outcome.attempt_outcome(), AttemptOutcome::Refusal { status, .. }
             if status == CosmosStatus::WRITE_FORBIDDEN);
         let is_in_place = matches!(verdict.decision, Decision::RetryHere { .. })
             && verdict.charged == Some(Budget::Failover);
@@ -144,9 +143,9 @@ impl OperationRetryState {
             Some(Budget::Session) => is_elsewhere,
             charged => charged == Some(Budget::Failover),
         };
-        let other = raced.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);
+        let other = race.other.as_ref().filter(|it| it.result.is_some()).map(|it| &it.endpoint);
         // The one that counts last: with nowhere else to go, it is the one that is tried again.
-        let failed = other.into_iter().chain([&*raced.endpoint]).filter(|_| is_to_blame);
+        let failed = other.into_iter().chain([&*race.endpoint]).filter(|_| is_to_blame);
         for endpoint in failed.map(|it| &it.endpoint) {
             if !self.failed_endpoints.contains(endpoint) {
                 self.failed_endpoints.push(endpoint.clone());
@@ -158,7 +157,7 @@ impl OperationRetryState {
     }
 }
 
-/// What comes after an attempt, and what it says of the account.
+/// The next step after an attempt, and the effects of its outcome on the account's state.
 #[derive(Debug)]
 pub(crate) struct Evaluation {
     pub(crate) verdict: Verdict,
@@ -169,12 +168,13 @@ pub(crate) struct Evaluation {
 #[must_use]
 pub(crate) fn evaluate_transport_result(
     kind: RequestKind,
-    attempted: &Attempted<'_>,
+    attempted: &OutcomeSite<'_>,
     outcome: &TransportOutcome,
     state: &OperationRetryState,
     circumstances: &Circumstances,
 ) -> Evaluation {
-    let question = Question { kind, met: met_as_asked(outcome.met(), state.asks_hub) };
+    let question =
+        Question { kind, outcome: outcome_as_asked(outcome.attempt_outcome(), state.asks_hub) };
     let verdict = evaluate_operation_retry(
         &question,
         &state.budgets,
@@ -189,34 +189,39 @@ pub(crate) fn evaluate_transport_result(
 
 /// The outcome of an attempt. A region that is not the hub that a read has asked for says so by 403/3, which is about writes
 /// otherwise: it does not have the session.
-fn met_as_asked(met: Met, asks_hub: bool) -> Met {
-    match met {
-        Met::Refusal { status: CosmosStatus::WRITE_FORBIDDEN, retry_after } if asks_hub => {
-            Met::Refusal { status: CosmosStatus::READ_SESSION_NOT_AVAILABLE, retry_after }
+fn outcome_as_asked(outcome: AttemptOutcome, asks_hub: bool) -> AttemptOutcome {
+    match outcome {
+        AttemptOutcome::Refusal { status: CosmosStatus::WRITE_FORBIDDEN, retry_after }
+            if asks_hub =>
+        {
+            AttemptOutcome::Refusal {
+                status: CosmosStatus::READ_SESSION_NOT_AVAILABLE,
+                retry_after,
+            }
         }
-        met => met,
+        outcome => outcome,
     }
 }
 
-/// What an operation ends with.
+/// The result of an operation, before its diagnostics are added.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum OperationOutcome {
     /// A response of success.
     Answered(TransportResponse),
     /// An error, and the response that it is about.
     Failed(Error, Option<TransportResponse>),
 }
 
-/// What the caller is told of the last outcome.
+/// The result for the caller, from the last outcome.
 pub(crate) fn conclude(
     kind: RequestKind,
     outcome: TransportOutcome,
     state: &OperationRetryState,
-) -> Ended {
+) -> OperationOutcome {
     let (error, response) = match outcome {
-        TransportOutcome::Success(response) => return Ended::Answered(response),
+        TransportOutcome::Success(response) => return OperationOutcome::Answered(response),
         TransportOutcome::HttpError(response) => (refusal(&response), Some(response)),
-        TransportOutcome::TransportError { error, .. } => (lost(kind, error), None),
+        TransportOutcome::TransportError { error, .. } => (loss_error(kind, error), None),
         TransportOutcome::DeadlineExceeded { phase, .. } => {
             let sentence = format!("the deadline passed while {phase}");
             (Error::new(ErrorKind::DeadlineExceeded, sentence), None)
@@ -224,7 +229,7 @@ pub(crate) fn conclude(
     };
     // Of any attempt: a 409 after a lost create may be about the operation's own item.
     let maybe_applied = state.was_ambiguous && kind.is_write();
-    Ended::Failed(error.maybe_applied(maybe_applied), response)
+    OperationOutcome::Failed(error.maybe_applied(maybe_applied), response)
 }
 
 fn refusal(response: &TransportResponse) -> Error {
@@ -234,9 +239,9 @@ fn refusal(response: &TransportResponse) -> Error {
     Error::new(ErrorKind::of_status(response.status), sentence)
 }
 
-fn lost(kind: RequestKind, error: HttpError) -> Error {
-    let met = Met::Loss { kind: error.kind(), sent: error.request_sent() };
-    let question = Question { kind, met };
+fn loss_error(kind: RequestKind, error: HttpError) -> Error {
+    let outcome = AttemptOutcome::Loss { kind: error.kind(), sent: error.request_sent() };
+    let question = Question { kind, outcome };
     let sentence = match error.kind() {
         // What the caller can change, in the words of where it was found.
         HttpErrorKind::InvalidRequest | HttpErrorKind::QueueFull | HttpErrorKind::Tls => {
@@ -256,8 +261,8 @@ mod tests {
     use super::*;
     use crate::CosmosOperation;
     use crate::diagnostics::Phase;
+    use crate::exchange::RequestSentStatus;
     use crate::options::{AmbiguousWriteRetry, AvailabilityOptions, OptionLayers};
-    use crate::transport::RequestSentStatus;
 
     fn kind(operation_type: OperationType) -> RequestKind {
         let link = ResourceLink::container("store", "orders").unwrap().item("1").unwrap();
@@ -292,15 +297,15 @@ mod tests {
     ) -> Error {
         let state = OperationRetryState { was_ambiguous, ..state() };
         match conclude(kind(operation_type), outcome, &state) {
-            Ended::Failed(error, _) => error,
-            Ended::Answered(response) => panic!("completed with {}", response.status),
+            OperationOutcome::Failed(error, _) => error,
+            OperationOutcome::Answered(response) => panic!("completed with {}", response.status),
         }
     }
 
     /// Whether the outcome of one attempt leaves it open what was applied.
     fn is_ambiguous(operation_type: OperationType, outcome: &TransportOutcome) -> bool {
         let kind = kind(operation_type);
-        row_of(&Question { kind, met: outcome.met() }).is_ambiguous
+        row_of(&Question { kind, outcome: outcome.attempt_outcome() }).is_ambiguous
     }
 
     fn lost_request(request_sent: RequestSentStatus) -> TransportOutcome {
@@ -312,7 +317,7 @@ mod tests {
     fn a_response_of_success_completes_the_operation() {
         let outcome = TransportOutcome::Success(answer(200, "{}"));
         let ended = conclude(kind(OperationType::Read), outcome, &state());
-        assert!(matches!(ended, Ended::Answered(response) if response.body == "{}"));
+        assert!(matches!(ended, OperationOutcome::Answered(response) if response.body == "{}"));
     }
 
     #[test]
@@ -340,9 +345,9 @@ mod tests {
         assert!(!aborted(OperationType::Query, outcome()).may_have_been_applied());
     }
 
-    /// A create that was lost, sent again and met its own item was reported as never applied.
+    /// Regression: a lost create that was sent again and met its own item was reported as never applied.
     #[test]
-    fn a_refusal_after_an_ambiguous_attempt_may_be_about_the_operation_s_own_effect() {
+    fn a_refusal_after_an_ambiguous_attempt_may_have_been_applied() {
         let conflict = || TransportOutcome::HttpError(answer(409, ""));
         let lost_before = aborted_after(OperationType::Create, conflict(), true);
         assert_eq!(lost_before.kind(), ErrorKind::Conflict);

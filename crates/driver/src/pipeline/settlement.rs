@@ -1,4 +1,4 @@
-//! What comes after an attempt: who is told of its outcome, and what the operation does next.
+//! Applies the outcome of an attempt: to the state of the account and the session, then to the operation.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -8,97 +8,82 @@ use sidereal_protocol::{CosmosStatus, PartitionKeyRangeId};
 
 use uuid::Uuid;
 
-use super::attempt::{Raced, Routed, Run, earlier, within};
+use super::attempt::{AttemptRoute, RaceOutcome};
+use super::deadline::{completes_before, min_deadline};
+use super::run::OperationRun;
 use super::{Evaluation, OperationRetryState, evaluate_transport_result};
 use crate::OperationTarget;
 use crate::diagnostics::{
-    Decision, DiagnosticsContextBuilder, Manner, RequestDiagnostics, RequestEventKind,
+    Decision, DiagnosticsContextBuilder, RequestDiagnostics, RequestEventKind,
 };
-use crate::retry::{
-    Backoff, Budget, Budgets, Circumstances, Elsewhere, Met, UnavailableReason, Verdict,
-};
+use crate::exchange::HttpErrorKind;
+use crate::retry::{Circumstances, OtherEndpoints, UnavailableReason, Verdict};
 use crate::routing::{
-    Attempted, CosmosEndpoint, LocationEffect, Partition, Stale, Traffic, is_elsewhere_left,
-    of_lost_request, session_home,
+    CosmosEndpoint, LocationEffect, OutcomeSite, Partition, Stale, is_elsewhere_left,
+    of_lost_request,
 };
-use crate::session::{Seen, SessionHeaders, SessionNews};
+use crate::session::{SessionHeaders, SessionNews, SessionPoint};
 use crate::system::Clock;
-use crate::transport::{HttpErrorKind, TransportOutcome, TransportResponse, TransportResult};
+use crate::transport::{TransportOutcome, TransportResponse, TransportResult};
 
-/// The longest that an operation waits for a container to be read anew before it tries again with what is known.
+/// The longest that an operation waits for a container to be read again before it retries with the cached metadata.
 const CONTAINER_REFRESH_WAIT: Duration = Duration::from_secs(5);
 
-/// How often a read asks a region again that is likely to have its session in a moment.
-const SESSION_PAUSES: u32 = 2;
-
-/// How long a read waits before it asks another replica of the region that has its session.
-const REPLICA_PAUSE: Duration = Duration::from_millis(10);
-
-/// How often a read waits for its session while the region that has it does not serve, and for how long: some six seconds
-/// together.
-const MAX_SESSION_WAITS: u32 = 10;
-const SESSION_BACKOFF: Backoff =
-    Backoff { initial: Duration::from_millis(20), longest: Duration::from_secs(1), factor: 2.0 };
-
-/// Why it waits.
-const ON_ITS_WAY: &str = "the session has not arrived in any region that serves";
-
-/// Why it asks the region that has it once more.
-const REPLICA_IS_BEHIND: &str = "a replica of the region that has the session is behind";
-
-/// Why nothing is tried again at a range that is gone.
+/// The reason for not retrying at a range that is gone.
 const RANGE_IS_GONE: &str =
     "the partition range was split or merged: ask the ranges that took its place";
 
-impl Run<'_> {
-    /// Takes in what an attempt showed, whatever the operation does next. `sent` is what its requests carried of
-    /// the session.
+impl OperationRun<'_> {
+    /// Applies the parts of an outcome that do not depend on the next step: answers, latencies, sessions. `sent` is the state of
+    /// the session that its requests carried.
     pub(super) fn observe(
         &self,
-        raced: &Raced<'_>,
-        routed: &Routed,
+        race: &RaceOutcome<'_>,
+        route: &AttemptRoute,
         sent: Option<&SessionHeaders>,
         diagnostics: &DiagnosticsContextBuilder,
         state: &mut OperationRetryState,
     ) {
-        state.observe(&raced.result);
-        self.note_answer(&raced.endpoint, &raced.result);
-        self.release_writes(raced, state);
-        if raced.result.was_ambiguous && self.repeats_in_place() {
-            state.pinned.get_or_insert_with(|| raced.endpoint.clone().into_owned());
+        state.observe(&race.result);
+        self.note_answer(&race.endpoint, &race.result);
+        self.release_writes(race, state);
+        // Pinned to the first region only: a later ambiguous attempt was made there too.
+        if race.result.was_ambiguous && self.repeats_in_place() {
+            state.pinned.get_or_insert_with(|| race.endpoint.clone().into_owned());
         }
-        let told = diagnostics.last_at(&raced.endpoint.endpoint);
-        self.observe_outcome(&raced.endpoint, &raced.result, sent, told, state);
-        if let TransportOutcome::Success(_) = raced.result.outcome
+        let told = diagnostics.last_at(&race.endpoint.endpoint);
+        self.observe_outcome(&race.endpoint, &race.result, sent, told, state);
+        // Successes alone: a refusal may come from the gateway without a replica, and be faster than any answer.
+        if let TransportOutcome::Success(_) = race.result.outcome
             && let Some(class) = self.operation.latency_class()
         {
-            let took = raced.result.at.saturating_duration_since(raced.started);
-            self.core.latencies.record(class, raced.endpoint.slot, took, raced.result.at);
+            let took = race.result.at.saturating_duration_since(race.started);
+            self.core.latencies.record(class, race.endpoint.slot, took, race.result.at);
         }
-        if let Some(other) = &raced.other
+        if let Some(other) = &race.other
             && let Some(result) = &other.result
         {
             state.was_ambiguous |= result.was_ambiguous;
             self.note_answer(&other.endpoint, result);
             let told = diagnostics.last_at(&other.endpoint.endpoint);
             self.observe_outcome(&other.endpoint, result, sent, told, state);
-            self.blame(&other.endpoint, result, raced.started, state);
+            self.blame(&other.endpoint, result, race.started, state);
         }
-        match routed.probe {
-            Some(_) => self.judge_probe(raced, routed, state),
+        match route.probe {
+            Some(_) => self.judge_probe(race, route, state),
             None => {
-                let told = diagnostics.last_at(&routed.endpoint.endpoint);
+                let told = diagnostics.last_at(&route.endpoint.endpoint);
                 let has_queued =
                     |it: &RequestDiagnostics| it.time_of(RequestEventKind::Queued).is_some();
                 // Its own queue held the attempt back, which says nothing of the region.
                 if !told.is_some_and(has_queued) {
-                    self.count_slowness(raced, routed, diagnostics.activity_id(), state);
+                    self.count_slowness(race, route, diagnostics.activity_id(), state);
                 }
             }
         }
     }
 
-    /// Notes that an endpoint has answered, whatever it said.
+    /// Records that an endpoint has answered, whatever the status.
     fn note_answer(&self, endpoint: &CosmosEndpoint, result: &TransportResult) {
         let outcome = &result.outcome;
         if matches!(outcome, TransportOutcome::Success(_) | TransportOutcome::HttpError(_)) {
@@ -106,7 +91,7 @@ impl Run<'_> {
         }
     }
 
-    /// Takes in what a response says of the session and of the container's ranges.
+    /// Applies a response's session token and partition range.
     fn observe_outcome(
         &self,
         endpoint: &CosmosEndpoint,
@@ -124,6 +109,7 @@ impl Run<'_> {
         if !self.operation.path().kind().is_partitioned() {
             return;
         }
+        // Only a token that was sent as it is kept has an age; the region that it came from has it by definition.
         if let Some(seen) = sent.and_then(|it| it.kept)
             && seen.slot != endpoint.slot
         {
@@ -137,7 +123,7 @@ impl Run<'_> {
         state.missed_session |= response.status == CosmosStatus::READ_SESSION_NOT_AVAILABLE
             && sent.is_some_and(|it| it.kept.is_some());
         // A success, or a refusal that rests on what the replica holds.
-        let seen = Seen { at: result.at, slot: endpoint.slot };
+        let seen = SessionPoint { at: result.at, slot: endpoint.slot };
         if response.status.carries_session_progress()
             && !sent.is_some_and(|sent| sent.are_repeated_by(&response.headers))
             && self.core.sessions.observe(container, &response.headers, seen)
@@ -157,52 +143,55 @@ impl Run<'_> {
 
     /// Whether a probe has shown that its partition serves again. One that was slower than a hedge would wait
     /// for, or was not answered, has shown the opposite.
-    fn judge_probe(&self, raced: &Raced<'_>, routed: &Routed, state: &OperationRetryState) {
+    fn judge_probe(
+        &self,
+        race: &RaceOutcome<'_>,
+        route: &AttemptRoute,
+        state: &OperationRetryState,
+    ) {
         let Some(partition) = &state.partition else { return };
-        if self.was_served(raced)
-            && self.was_in_time(raced)
-            && !raced.is_hedge
-            && raced.other.is_none()
+        // Not if a hedge joined: its region was slow, although it answered.
+        if self.was_served(race) && self.was_in_time(race) && !race.is_hedge && race.other.is_none()
         {
-            self.core.locations.partition_recovered(&partition.id, self.traffic(), raced.result.at);
+            self.core.locations.partition_recovered(&partition.id, self.traffic(), race.result.at);
         } else {
-            self.mark_partition(partition, &routed.endpoint, true, raced.result.at);
-            if self.was_served(raced) {
+            self.mark_partition(partition, &route.endpoint, true, race.result.at);
+            if self.was_served(race) {
                 self.core.locations.probe_was_slow(&partition.id, self.traffic());
             }
         }
     }
 
     /// Whether an outcome came before a hedge would have joined it.
-    fn was_in_time(&self, raced: &Raced) -> bool {
-        let took = raced.result.at.saturating_duration_since(raced.started);
-        took <= self.hedging_threshold(raced.started)
+    fn was_in_time(&self, race: &RaceOutcome) -> bool {
+        let took = race.result.at.saturating_duration_since(race.started);
+        took <= self.hedging_threshold(race.started)
     }
 
     /// Counts an attempt that was slower than another region as a part of a failure of its partition there: a hedge that
     /// has beaten it, and, in an account where they could go elsewhere, a write that took longer than a hedge would wait.
     fn count_slowness(
         &self,
-        raced: &Raced<'_>,
-        routed: &Routed,
+        race: &RaceOutcome<'_>,
+        route: &AttemptRoute,
         activity_id: Uuid,
         state: &OperationRetryState,
     ) {
         let Some(partition) = &state.partition else { return };
-        if !matches!(raced.result.outcome, TransportOutcome::Success(_)) {
+        if !matches!(race.result.outcome, TransportOutcome::Success(_)) {
             return;
         }
         let slowness = partition.slowness(self.traffic());
-        let is_slow = raced.is_hedge || self.is_slow_write(raced);
+        let is_slow = race.is_hedge || self.is_slow_write(race);
         if is_slow {
-            let threshold = self.core.locations.config().consecutive_hedge_win_threshold;
+            let threshold = self.core.locations.config().settings.consecutive_hedge_win_threshold;
             if slowness.slow(threshold) {
-                self.mark_partition(partition, &routed.endpoint, false, raced.result.at);
+                self.mark_partition(partition, &route.endpoint, false, race.result.at);
             }
-        } else if !routed.is_diverted
+        } else if !route.is_diverted
             && state.is_first_failure()
             && slowness.heeds_in_time(activity_id)
-            && self.was_in_time(raced)
+            && self.was_in_time(race)
         {
             // A read that was answered elsewhere proves nothing of the region that such reads go to. Neither does one that
             // was slow as well, and not hedged because the budget was spent.
@@ -212,11 +201,11 @@ impl Run<'_> {
 
     /// Whether an outcome is that of a write on one item that took longer than a hedge would wait for, in an account where
     /// it could have gone elsewhere.
-    fn is_slow_write(&self, raced: &Raced<'_>) -> bool {
+    fn is_slow_write(&self, race: &RaceOutcome<'_>) -> bool {
         self.kind.is_write()
             && self.operation.is_about_one_item()
             && self.core.locations.snapshot().account.is_multi_write()
-            && !self.was_in_time(raced)
+            && !self.was_in_time(race)
     }
 
     fn mark_partition(
@@ -240,7 +229,7 @@ impl Run<'_> {
         self.core.locations.apply(effects, now, asked);
     }
 
-    /// Tells the account's store what an outcome says of the account, and nothing more.
+    /// Applies the effects of an outcome to the account's state, and nothing more.
     fn blame(
         &self,
         endpoint: &CosmosEndpoint,
@@ -252,123 +241,39 @@ impl Run<'_> {
         self.apply(&evaluation.effects, result.at);
     }
 
-    /// Decides what comes after a failure, and tells the account's store what it says of the account.
+    /// Decides the next step after a failure, and applies its effects to the account's state.
     ///
     /// Where the account is out of date the decision waits for it to be read: which region accepts writes
     /// is exactly what is not known. Unless the service moves partitions one by one: then the partition has
     /// moved, and the operation follows it.
     pub(super) async fn settle(
         &self,
-        raced: &Raced<'_>,
-        routed: &Routed,
+        race: &RaceOutcome<'_>,
+        route: &AttemptRoute,
         sent: Option<&SessionHeaders>,
         state: &mut OperationRetryState,
     ) -> Verdict {
         if state.is_first_failure() {
-            state.budgets = self.with_session_retry(raced, sent, state);
+            state.budgets = self.with_session_retry(race, sent, state);
         }
-        let is_probe = routed.probe.is_some() && !raced.is_hedge;
-        let evaluation =
-            self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state);
-        self.apply(&evaluation.effects, raced.result.at);
-        if self.doubts_write_region(&raced.endpoint, &evaluation.effects) {
+        let is_probe = route.probe.is_some() && !race.is_hedge;
+        let evaluation = self.evaluate(&race.result, race.started, &race.endpoint, is_probe, state);
+        self.apply(&evaluation.effects, race.result.at);
+        // A lost region never answers 403/3: the account is read on suspicion, paced by its allowance.
+        if self.doubts_write_region(&race.endpoint, &evaluation.effects) {
             self.core.account.request_refresh();
         }
-        let verdict = self.informed_verdict(&evaluation, raced, is_probe, state).await;
-        if let Some(pause) = self.replica_pause(raced, &verdict, state) {
+        let verdict = self.informed_verdict(&evaluation, race, is_probe, state).await;
+        if let Some(pause) = self.replica_pause(race, &verdict, state) {
             state.asked_other_replica = true;
             return pause;
         }
-        if let Some(wait) = self.session_wait(raced, sent, &verdict, state) {
+        if let Some(wait) = self.session_wait(race, sent, &verdict, state) {
             return wait;
         }
-        let verdict = self.refused_everywhere(&verdict, raced, state).unwrap_or(verdict);
-        self.hold_writes(raced, &evaluation.effects, verdict.decision, state);
+        let verdict = self.refused_everywhere(&verdict, race, state).unwrap_or(verdict);
+        self.hold_writes(race, &evaluation.effects, verdict.decision, state);
         verdict
-    }
-
-    /// The pause before a read asks the write region again that refused it: the replica that answered is behind, and so are
-    /// the other regions. Once per operation. Not where the service moves partitions: there no region is certain to have the
-    /// session.
-    fn replica_pause(
-        &self,
-        raced: &Raced<'_>,
-        verdict: &Verdict,
-        state: &OperationRetryState,
-    ) -> Option<Verdict> {
-        let is_missing = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
-            if status == CosmosStatus::READ_SESSION_NOT_AVAILABLE);
-        let is_retried =
-            verdict.charged == Some(Budget::Session) && verdict.decision.target().is_some();
-        let may_ask = state.asks_only_writer
-            && !raced.is_hedge
-            && !state.asked_other_replica
-            && !self.service_moves_partitions();
-        let has_time = self.deadline.is_none_or(|deadline| Clock::now() + REPLICA_PAUSE < deadline);
-        (is_missing && is_retried && may_ask && has_time).then_some(Verdict {
-            decision: Decision::RetryHere {
-                after: REPLICA_PAUSE,
-                manner: Manner::Unchanged,
-                reason: REPLICA_IS_BEHIND,
-            },
-            charged: Some(Budget::Session),
-        })
-    }
-
-    /// How long a read waits whose session has not arrived in any region that serves, while the one that has it does not
-    /// serve: it is on its way to the others.
-    fn session_wait(
-        &self,
-        raced: &Raced<'_>,
-        sent: Option<&SessionHeaders>,
-        verdict: &Verdict,
-        state: &OperationRetryState,
-    ) -> Option<Verdict> {
-        let is_stuck = match verdict.decision {
-            Decision::Finish { .. } => true,
-            Decision::RetryHere { .. } => verdict.charged == Some(Budget::Failover),
-            Decision::RetryElsewhere { .. } | Decision::AwaitWriteRegion { .. } => false,
-        };
-        let is_missing = matches!(raced.result.outcome.met(), Met::Refusal { status, .. }
-            if status == CosmosStatus::READ_SESSION_NOT_AVAILABLE);
-        let was_missed = is_missing || state.missed_session && !self.was_served(raced);
-        if self.kind.is_write()
-            || !is_stuck
-            || !was_missed
-            || state.session_waits >= MAX_SESSION_WAITS
-        {
-            return None;
-        }
-        let now = Clock::now();
-        let snapshot = self.core.locations.snapshot();
-        let wanted = self.wanted(state, None);
-        let config = self.core.locations.config();
-        let home = session_home(&snapshot, &wanted, config, now)?;
-        let has_failed = state.partition.as_ref().is_some_and(|partition| {
-            let entry = snapshot.partitions.entry(&partition.id, Traffic::Reads);
-            entry.is_some_and(|it| it.failed_endpoints().any(|it| *it == home.endpoint))
-        });
-        // Where the service moves partitions, the region that has it need not be the one that is thought to.
-        let is_home_behind = is_missing && raced.endpoint.endpoint == home.endpoint;
-        let is_elsewhere = self.service_moves_partitions()
-            && (is_home_behind || state.failed_endpoints.contains(&home.endpoint));
-        // Once it has waited for that, it goes on: each region has been asked again since, the one that has the session too.
-        let is_out = state.session_waits > 0
-            || has_failed
-            || is_elsewhere
-            || !snapshot.account.is_available(&home.endpoint, false, now);
-        let behind = sent.and_then(|it| it.kept).and_then(|seen| {
-            let age = now.saturating_duration_since(seen.at);
-            self.core.lags.behind(raced.endpoint.slot, age)
-        });
-        let after = SESSION_BACKOFF.before(state.session_waits, self.core.clock().random());
-        // Until it is likely to be there, as far as that is known.
-        let after = after.max(behind.unwrap_or_default().min(SESSION_BACKOFF.longest));
-        let has_time = self.deadline.is_none_or(|deadline| now + after < deadline);
-        (is_out && has_time).then_some(Verdict {
-            decision: Decision::RetryHere { after, manner: Manner::Unchanged, reason: ON_ITS_WAY },
-            charged: None,
-        })
     }
 
     /// Whether a failure may be that of a write region that the service has left, or is about to leave.
@@ -393,7 +298,7 @@ impl Run<'_> {
     async fn informed_verdict(
         &self,
         evaluation: &Evaluation,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         is_probe: bool,
         state: &mut OperationRetryState,
     ) -> Verdict {
@@ -407,19 +312,20 @@ impl Run<'_> {
             .iter()
             .any(|effect| matches!(effect, LocationEffect::RefreshAccountProperties));
         if !is_out_of_date {
-            return self.moved_verdict(evaluation, raced, is_probe, state);
+            return self.moved_verdict(evaluation, race, is_probe, state);
         }
+        // The account is waited for only if the next attempt depends on it.
         match is_retried && !self.follows_partition(state) {
             true => {
-                let refreshed = self.core.account.refreshed_since(raced.started);
-                within(self.deadline, refreshed).await
+                let refreshed = self.core.account.refreshed_since(race.started);
+                completes_before(self.deadline, refreshed).await
             }
             false => {
                 self.core.account.request_refresh();
                 true
             }
         };
-        self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state).verdict
+        self.evaluate(&race.result, race.started, &race.endpoint, is_probe, state).verdict
     }
 
     /// The verdict, once the effects are applied: a partition that has moved gives its operation somewhere to
@@ -427,14 +333,13 @@ impl Run<'_> {
     fn moved_verdict(
         &self,
         evaluation: &Evaluation,
-        raced: &Raced<'_>,
+        race: &RaceOutcome<'_>,
         is_probe: bool,
         state: &mut OperationRetryState,
     ) -> Verdict {
         match evaluation.verdict.decision {
             Decision::RetryHere { .. } if self.follows_partition(state) => {
-                self.evaluate(&raced.result, raced.started, &raced.endpoint, is_probe, state)
-                    .verdict
+                self.evaluate(&race.result, race.started, &race.endpoint, is_probe, state).verdict
             }
             _ => evaluation.verdict,
         }
@@ -449,8 +354,8 @@ impl Run<'_> {
             && snapshot.partitions.mechanism(&snapshot.account, self.traffic()).is_some()
     }
 
-    /// Has a container read anew that an outcome says is stale, and waits for it if the operation goes on.
-    /// Says whether it is.
+    /// Refreshes a container that an outcome says is stale, and waits for it if the operation goes on.
+    /// Returns whether it is.
     async fn refresh_container(
         &self,
         evaluation: &Evaluation,
@@ -464,6 +369,7 @@ impl Run<'_> {
             _ => None,
         });
         let Some(stale) = stale else { return false };
+        // Before the container is read again: the old session would be refused by the new container.
         if stale == Stale::Container {
             self.core.sessions.forget(container);
         }
@@ -475,7 +381,7 @@ impl Run<'_> {
             };
             let gone = gone.filter(|_| stale == Stale::Ranges);
             let refreshed = self.core.containers.refreshed(container, stale, gone);
-            within(earlier(self.deadline, longest), refreshed).await;
+            completes_before(min_deadline(self.deadline, longest), refreshed).await;
         } else {
             self.core.containers.request_refresh(container, stale);
         }
@@ -491,30 +397,6 @@ impl Run<'_> {
         self.core.containers.is_gone(container, range)
     }
 
-    /// A region of a multi-write account gets time to catch up with a session, unless another is preferred. Any region
-    /// gets a moment, if the one that has the session is slower than that.
-    fn with_session_retry(
-        &self,
-        raced: &Raced<'_>,
-        sent: Option<&SessionHeaders>,
-        state: &OperationRetryState,
-    ) -> Budgets {
-        let options = self.core.options.retry();
-        let is_multi_write = self.core.locations.snapshot().account.is_multi_write();
-        if is_multi_write && !options.remote_region_preferred() {
-            let session = options.session_retry();
-            let count = session.max_in_region_retry_count();
-            return state.budgets.with_session_retry(count, session.min_in_region_retry_time());
-        }
-        match self.session_pause(sent, &raced.endpoint, state, raced.result.at) {
-            Some(pause) if !is_multi_write => {
-                let time = pause.saturating_mul(SESSION_PAUSES);
-                state.budgets.with_session_retry(SESSION_PAUSES as usize, time)
-            }
-            _ => state.budgets,
-        }
-    }
-
     fn evaluate(
         &self,
         result: &TransportResult,
@@ -526,14 +408,14 @@ impl Run<'_> {
         let snapshot = self.core.locations.snapshot();
         let is_left = !self.is_about_account()
             && state.pinned.is_none()
-            && is_elsewhere_left(&snapshot, &self.wanted(state, Some(&endpoint.endpoint)));
-        state.elsewhere = Elsewhere { is_left, may_wait: self.may_wait(state) };
+            && is_elsewhere_left(&snapshot, &self.route_request(state, Some(&endpoint.endpoint)));
+        state.elsewhere = OtherEndpoints { is_left, may_wait: self.may_wait(state) };
         let circumstances = Circumstances {
             deadline: self.deadline,
             now: Clock::now(),
             jitter: self.core.clock().random(),
         };
-        let attempted = Attempted {
+        let attempted = OutcomeSite {
             endpoint,
             partition: state.partition.as_ref(),
             traffic: self.traffic(),
@@ -542,6 +424,7 @@ impl Run<'_> {
         let outcome = &result.outcome;
         let evaluation =
             evaluate_transport_result(self.kind, &attempted, outcome, state, &circumstances);
+        // Other requests were answered meanwhile, so the connection and the region serve: the partition may not.
         match is_of_one_request(outcome)
             && !self.core.answers.is_silent_since(endpoint.slot, started)
         {

@@ -19,7 +19,7 @@ const MAX_RANGE_REFRESHES: u32 = 8;
 /// not retry together.
 pub(super) const JITTER_RATIO: f64 = 0.25;
 
-/// What a retry is charged to.
+/// The cause that a retry is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Budget {
     /// Throttled responses that are waited out.
@@ -28,7 +28,7 @@ pub enum Budget {
     Connection,
     /// Requests that the peer did not process and that are sent again.
     Resend,
-    /// Credentials that are fetched anew.
+    /// Fresh credentials after a refusal (401).
     Credential,
     /// Conflicts inside the service that it asks to retry (449).
     RetryWith,
@@ -96,7 +96,7 @@ pub struct Backoff {
     pub initial: Duration,
     /// The longest wait.
     pub longest: Duration,
-    /// What a wait is multiplied by from one retry to the next.
+    /// The factor by which the wait grows from one retry to the next.
     pub factor: f64,
 }
 
@@ -118,7 +118,7 @@ impl Backoff {
 pub struct Budgets {
     /// See [`Budget::Throttle`].
     pub throttle: ThrottleBudget,
-    /// See [`Budget::Connection`]; for each endpoint anew.
+    /// See [`Budget::Connection`]; reset for each endpoint.
     pub connection: Retries,
     /// See [`Budget::Resend`].
     pub resend: Retries,
@@ -176,7 +176,7 @@ impl Budgets {
         }
     }
 
-    /// The same budgets with retries in a region that a session has not reached: so many, and together at
+    /// Adds retries in a region that a session has not reached: this many, and together at
     /// least so long.
     #[must_use]
     pub fn with_session_retry(mut self, count: usize, at_least: Duration) -> Self {
@@ -186,7 +186,7 @@ impl Budgets {
         self
     }
 
-    /// What is left of a budget, in numbers.
+    /// The number of retries of a budget, spent and in all.
     #[must_use]
     pub const fn retries(&self, budget: Budget) -> Retries {
         match budget {

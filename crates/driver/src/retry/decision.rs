@@ -3,7 +3,9 @@
 use std::fmt;
 use std::time::Duration;
 
-/// What comes after an attempt, with the reason for people.
+use crate::brief_duration::Brief;
+
+/// The step that follows an attempt, with the reason for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Decision {
@@ -12,11 +14,11 @@ pub enum Decision {
         /// Why.
         reason: &'static str,
     },
-    /// The same endpoint is tried again.
+    /// Retry at this endpoint.
     RetryHere {
         /// After this long.
         after: Duration,
-        /// What is different about it.
+        /// The difference to the attempt before.
         manner: Manner,
         /// Why.
         reason: &'static str,
@@ -43,7 +45,7 @@ pub enum Manner {
     Unchanged,
     /// It goes over another connection, where there is one.
     AnotherConnection,
-    /// It carries a credential that is fetched anew.
+    /// It carries a fresh credential.
     NewCredential,
 }
 
@@ -117,7 +119,7 @@ impl fmt::Display for Decision {
         match self {
             Self::Finish { .. } => formatter.write_str("final")?,
             Self::RetryHere { after, .. } => {
-                write!(formatter, "retried here after {}", crate::diagnostics::Brief(*after))?;
+                write!(formatter, "retried here after {}", Brief(*after))?;
             }
             Self::AwaitWriteRegion { .. } => {
                 formatter.write_str("waits until writes are accepted")?;

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use super::budgets::JITTER_RATIO;
 use super::matrix::{Row, Step, row_of};
-use super::{Budget, Budgets, Decision, Manner, Met, Question};
+use super::{AttemptOutcome, Budget, Budgets, Decision, Manner, Question};
 
-/// What a decision depends on beside the question and the budgets.
+/// The inputs of a decision beside the question and the budgets.
 #[derive(Clone, Copy, Debug)]
 pub struct Circumstances {
     /// When the operation ends.
@@ -20,7 +20,7 @@ pub struct Circumstances {
 /// A decision, and what it costs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Verdict {
-    /// What comes next.
+    /// The step that follows.
     pub decision: Decision,
     /// The budget that the retry is charged to.
     pub charged: Option<Budget>,
@@ -45,9 +45,9 @@ impl Verdict {
     }
 }
 
-/// What an operation has left of other endpoints.
+/// The endpoints that an operation has left beside this one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Elsewhere {
+pub(crate) struct OtherEndpoints {
     /// Whether there is one that it has not failed on.
     pub(crate) is_left: bool,
     /// Whether, with no retries left, it waits for a region that accepts writes.
@@ -66,12 +66,16 @@ pub fn evaluate_transport_retry(
     let mut steps = row.steps.iter().filter(|step| step.budget().is_of_transport());
     let applicable = steps.find(|step| has_renewable_credential || !step.renews_credential());
     match applicable {
-        Some(step) => tried(*step, row, question, budgets, circumstances),
+        Some(step) => try_step(*step, row, question, budgets, circumstances),
         // What is left is not settled here.
-        None => Verdict::finish(match question.met {
-            Met::Refusal { .. } => "the service refused",
-            Met::Loss { .. } if !row.steps.is_empty() => "another connection would not help",
-            Met::Loss { .. } | Met::Success | Met::DeadlinePassed { .. } => row.reason,
+        None => Verdict::finish(match question.outcome {
+            AttemptOutcome::Refusal { .. } => "the service refused",
+            AttemptOutcome::Loss { .. } if !row.steps.is_empty() => {
+                "another connection would not help"
+            }
+            AttemptOutcome::Loss { .. }
+            | AttemptOutcome::Success
+            | AttemptOutcome::DeadlinePassed { .. } => row.reason,
         }),
     }
 }
@@ -82,7 +86,7 @@ pub fn evaluate_transport_retry(
 pub(crate) fn evaluate_operation_retry(
     question: &Question,
     budgets: &Budgets,
-    elsewhere: Elsewhere,
+    elsewhere: OtherEndpoints,
     at_endpoint: Decision,
     circumstances: &Circumstances,
 ) -> Verdict {
@@ -105,11 +109,11 @@ pub(crate) fn evaluate_operation_retry(
             charged: None,
         };
     }
-    tried(step, row, question, budgets, circumstances)
+    try_step(step, row, question, budgets, circumstances)
 }
 
 /// One step, if its budget and the deadline allow it.
-fn tried(
+fn try_step(
     step: Step,
     row: &Row,
     question: &Question,
@@ -146,8 +150,8 @@ fn tried(
 }
 
 fn reason_here(row: &Row, question: &Question) -> &'static str {
-    match question.met {
-        Met::Refusal { retry_after: Some(_), .. } if row.steps.contains(&THROTTLED) => {
+    match question.outcome {
+        AttemptOutcome::Refusal { retry_after: Some(_), .. } if row.steps.contains(&THROTTLED) => {
             "throttled: the service says how long to wait"
         }
         _ => row.reason,
@@ -162,11 +166,11 @@ fn wait(budget: Budget, question: &Question, budgets: &Budgets, jitter: f64) -> 
     match budget {
         Budget::Throttle | Budget::RetryWith => {
             let floor = backoff.before(spent, jitter);
-            match question.met {
+            match question.outcome {
                 // Jitter is only added here: the service means at least this long. The back-off is a floor:
                 // with a wait of next to nothing, all retries would be spent before the partition has
                 // recovered.
-                Met::Refusal { retry_after: Some(named), .. } => {
+                AttemptOutcome::Refusal { retry_after: Some(named), .. } => {
                     let jittered = backoff.initial.min(named).mul_f64(JITTER_RATIO * jitter);
                     floor.max(named.saturating_add(jittered))
                 }
@@ -198,7 +202,7 @@ const fn spent_reason(budget: Budget) -> &'static str {
             "the session has not arrived, and the retries are used up"
         }
         Budget::RangeRefresh => "the partition ranges keep changing",
-        Budget::ContainerRefresh => "the container was resolved anew, and is still not the same",
+        Budget::ContainerRefresh => "the container was resolved again, and is still not the same",
     }
 }
 

@@ -7,24 +7,24 @@
 
 use sidereal_protocol::CosmosStatus;
 
-use super::{Budget, Manner, Met, Question, RequestKind, RetryTarget};
+use super::{AttemptOutcome, Budget, Manner, Question, RequestKind, RetryTarget};
 use crate::ErrorKind;
-use crate::transport::{HttpErrorKind, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
-/// What one kind of outcome means.
+/// One row: a kind of outcome, with the steps and effects that follow from it.
 #[derive(Debug)]
 pub(crate) struct Row {
     /// The outcomes it is about.
-    pub(super) met: Pattern,
+    pub(super) outcome: Pattern,
     /// The requests it is about.
     pub(super) kinds: &'static [RequestKind],
     /// How far the requests got that it is about.
-    pub(super) sent: Sent,
-    /// What is tried next, in this order.
+    pub(super) sent: SentFilter,
+    /// The steps that are tried next, in this order.
     pub(super) steps: &'static [Step],
-    /// What it says of the account.
+    /// The effects on the account's state.
     pub(crate) effects: &'static [Effect],
-    /// What the caller is told if nothing is left to try.
+    /// The kind of the caller's error if nothing is left to try.
     pub(crate) error: ErrorKind,
     /// Whether the request may have been carried out although no response says so.
     pub(crate) is_ambiguous: bool,
@@ -51,7 +51,7 @@ pub(super) enum Pattern {
 
 /// How far a request got.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sent {
+pub(super) enum SentFilter {
     Any,
     /// It was not carried out, for certain.
     Safe,
@@ -74,7 +74,7 @@ impl Step {
     }
 }
 
-/// What an outcome says of the account.
+/// An effect of an outcome on the account's state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Its properties are out of date.
@@ -109,64 +109,76 @@ pub(crate) enum UnavailableReason {
 /// The row of an outcome.
 pub(crate) fn row_of(question: &Question) -> &'static Row {
     // The usual outcome, without a search.
-    if question.met == Met::Success {
+    if question.outcome == AttemptOutcome::Success {
         return &MATRIX[0];
     }
     // The rows cover everything (a test goes through all of it), so the first row is never the fallback.
     MATRIX.iter().find(|row| row.is_about(question)).unwrap_or(&MATRIX[0])
 }
 
-/// The row of a status, for what does not depend on the request: what a caller is told.
-pub(crate) fn row_of_status(status: CosmosStatus) -> &'static Row {
-    row_of(&Question { kind: RequestKind::Read, met: met_of(status) })
+// Here and not beside the type: the table knows the answer, and the type is below it.
+impl ErrorKind {
+    /// The kind that a response's status stands for.
+    #[must_use]
+    pub fn of_status(status: CosmosStatus) -> Self {
+        row_of_status(status).error
+    }
+}
+
+/// The row of a status, for what does not depend on the request: the kind of the caller's error.
+fn row_of_status(status: CosmosStatus) -> &'static Row {
+    row_of(&Question { kind: RequestKind::Read, outcome: outcome_of(status) })
 }
 
 /// The row of a write's response: whether it may have been carried out all the same.
 pub(crate) fn row_of_write(status: CosmosStatus) -> &'static Row {
-    row_of(&Question { kind: RequestKind::IdempotentWrite, met: met_of(status) })
+    row_of(&Question { kind: RequestKind::IdempotentWrite, outcome: outcome_of(status) })
 }
 
-fn met_of(status: CosmosStatus) -> Met {
+fn outcome_of(status: CosmosStatus) -> AttemptOutcome {
     match status.is_success() || status.is_not_modified() {
-        true => Met::Success,
-        false => Met::Refusal { status, retry_after: None },
+        true => AttemptOutcome::Success,
+        false => AttemptOutcome::Refusal { status, retry_after: None },
     }
 }
 
 impl Row {
     pub(super) fn is_about(&self, question: &Question) -> bool {
-        let sent = match question.met {
+        let sent = match question.outcome {
             // A response: the service had the request.
-            Met::Success | Met::Refusal { .. } => RequestSentStatus::MaybeSent,
-            Met::Loss { sent, .. } | Met::DeadlinePassed { sent } => sent,
+            AttemptOutcome::Success | AttemptOutcome::Refusal { .. } => {
+                RequestSentStatus::MaybeSent
+            }
+            AttemptOutcome::Loss { sent, .. } | AttemptOutcome::DeadlinePassed { sent } => sent,
         };
         self.kinds.contains(&question.kind)
             && match self.sent {
-                Sent::Any => true,
-                Sent::Safe => sent.is_safe_to_resend(),
-                Sent::Maybe => !sent.is_safe_to_resend(),
+                SentFilter::Any => true,
+                SentFilter::Safe => sent.is_safe_to_resend(),
+                SentFilter::Maybe => !sent.is_safe_to_resend(),
             }
-            && self.met.matches(&question.met)
+            && self.outcome.matches(&question.outcome)
     }
 }
 
 impl Pattern {
-    fn matches(&self, met: &Met) -> bool {
-        match (self, met) {
-            (Self::Success, Met::Success) | (Self::DeadlinePassed, Met::DeadlinePassed { .. }) => {
-                true
+    fn matches(&self, outcome: &AttemptOutcome) -> bool {
+        match (self, outcome) {
+            (Self::Success, AttemptOutcome::Success)
+            | (Self::DeadlinePassed, AttemptOutcome::DeadlinePassed { .. }) => true,
+            (Self::Statuses(statuses), AttemptOutcome::Refusal { status, .. }) => {
+                statuses.contains(status)
             }
-            (Self::Statuses(statuses), Met::Refusal { status, .. }) => statuses.contains(status),
-            (Self::Codes(codes), Met::Refusal { status, .. }) => {
+            (Self::Codes(codes), AttemptOutcome::Refusal { status, .. }) => {
                 codes.contains(&status.code()) && !NAMED_STATUSES.contains(status)
             }
-            (Self::OtherClientErrors, Met::Refusal { status, .. }) => {
+            (Self::OtherClientErrors, AttemptOutcome::Refusal { status, .. }) => {
                 is_other(*status) && matches!(status.code(), 400..=499)
             }
-            (Self::OtherCodes, Met::Refusal { status, .. }) => {
+            (Self::OtherCodes, AttemptOutcome::Refusal { status, .. }) => {
                 is_other(*status) && !matches!(status.code(), 400..=499)
             }
-            (Self::Losses(kinds), Met::Loss { kind, .. }) => kinds.contains(kind),
+            (Self::Losses(kinds), AttemptOutcome::Loss { kind, .. }) => kinds.contains(kind),
             _ => false,
         }
     }
@@ -232,11 +244,11 @@ const LOST: &[HttpErrorKind] = &[
     HttpErrorKind::Connect,
 ];
 
-/// What a row has unless it says otherwise.
+/// The defaults of a row.
 const ROW: Row = Row {
-    met: Pattern::Success,
+    outcome: Pattern::Success,
     kinds: &RequestKind::ALL,
-    sent: Sent::Any,
+    sent: SentFilter::Any,
     steps: &[],
     effects: &[],
     error: ErrorKind::Unavailable,
@@ -275,26 +287,26 @@ const fn failing(reason: UnavailableReason) -> &'static [Effect] {
 /// The table. The row of success comes first, where [`row_of`] finds it.
 pub(super) const MATRIX: &[Row] = &[
     Row { reason: "the service answered", ..ROW },
-    // Credentials. Whether one can be fetched anew is known to the transport pipeline.
+    // Credentials. Whether a fresh one can be fetched is known to the transport pipeline.
     Row {
-        met: Pattern::Codes(&[401]),
+        outcome: Pattern::Codes(&[401]),
         steps: &[HERE_WITH_NEW_CREDENTIAL],
         error: ErrorKind::Unauthorized,
         reason: "the credential was refused: a new one is fetched",
         ..ROW
     },
     // 403 is about what the identity may do (5300: what exists for Entra at all): a newer token says the same.
-    Row { met: Pattern::Codes(&[403]), error: ErrorKind::Unauthorized, ..ROW },
+    Row { outcome: Pattern::Codes(&[403]), error: ErrorKind::Unauthorized, ..ROW },
     // The region takes no writes, or does not know the account: nothing was done with the request.
     Row {
-        met: Pattern::Statuses(&[CosmosStatus::WRITE_FORBIDDEN]),
+        outcome: Pattern::Statuses(&[CosmosStatus::WRITE_FORBIDDEN]),
         steps: &[Step::Elsewhere(RetryTarget::WriteRegion, Budget::Failover)],
         effects: failing(UnavailableReason::WriteForbidden),
         reason: "the region does not accept writes",
         ..ROW
     },
     Row {
-        met: Pattern::Statuses(&[CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND]),
+        outcome: Pattern::Statuses(&[CosmosStatus::DATABASE_ACCOUNT_NOT_FOUND]),
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::AccountNotFound),
         reason: "the region does not serve the account",
@@ -303,7 +315,7 @@ pub(super) const MATRIX: &[Row] = &[
     // The session has not arrived. In a multi-write account the region may have it in a moment; in any other
     // the write region has it by definition, and the first budget is empty.
     Row {
-        met: Pattern::Statuses(&[CosmosStatus::READ_SESSION_NOT_AVAILABLE]),
+        outcome: Pattern::Statuses(&[CosmosStatus::READ_SESSION_NOT_AVAILABLE]),
         steps: &[
             Step::Here(Manner::Unchanged, Budget::SessionInRegion),
             Step::Elsewhere(RetryTarget::WriteRegion, Budget::Session),
@@ -311,12 +323,12 @@ pub(super) const MATRIX: &[Row] = &[
         reason: "the session has not arrived in the region",
         ..ROW
     },
-    Row { met: Pattern::Codes(&[404]), error: ErrorKind::NotFound, ..ROW },
-    Row { met: Pattern::Codes(&[409]), error: ErrorKind::Conflict, ..ROW },
-    Row { met: Pattern::Codes(&[412]), error: ErrorKind::PreconditionFailed, ..ROW },
+    Row { outcome: Pattern::Codes(&[404]), error: ErrorKind::NotFound, ..ROW },
+    Row { outcome: Pattern::Codes(&[409]), error: ErrorKind::Conflict, ..ROW },
+    Row { outcome: Pattern::Codes(&[412]), error: ErrorKind::PreconditionFailed, ..ROW },
     // Names and ranges that are out of date here: nothing was done with the request.
     Row {
-        met: Pattern::Statuses(&[
+        outcome: Pattern::Statuses(&[
             CosmosStatus::COLLECTION_RID_MISMATCH,
             CosmosStatus::NAME_CACHE_IS_STALE,
         ]),
@@ -327,7 +339,7 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     Row {
-        met: Pattern::Statuses(&[
+        outcome: Pattern::Statuses(&[
             CosmosStatus::PARTITION_KEY_RANGE_GONE,
             CosmosStatus::COMPLETING_SPLIT_OR_MERGE,
             CosmosStatus::COMPLETING_PARTITION_MIGRATION,
@@ -339,7 +351,7 @@ pub(super) const MATRIX: &[Row] = &[
     },
     // The replica timed out, and may have finished after that.
     Row {
-        met: Pattern::Codes(&[408]),
+        outcome: Pattern::Codes(&[408]),
         kinds: REPEATABLE,
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::RequestTimeout),
@@ -348,7 +360,7 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     Row {
-        met: Pattern::Codes(&[408]),
+        outcome: Pattern::Codes(&[408]),
         kinds: UNREPEATABLE,
         effects: failing(UnavailableReason::RequestTimeout),
         is_ambiguous: true,
@@ -357,21 +369,21 @@ pub(super) const MATRIX: &[Row] = &[
     },
     // The replica is gone, has no resources, or is not there: nothing was done with the request.
     Row {
-        met: Pattern::Codes(&[410, 503]),
+        outcome: Pattern::Codes(&[410, 503]),
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::ServiceUnavailable),
         reason: "the partition does not serve in the region",
         ..ROW
     },
     Row {
-        met: Pattern::Statuses(&[CosmosStatus::SYSTEM_RESOURCE_UNAVAILABLE]),
+        outcome: Pattern::Statuses(&[CosmosStatus::SYSTEM_RESOURCE_UNAVAILABLE]),
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::ServiceUnavailable),
         reason: "the partition does not serve in the region",
         ..ROW
     },
     Row {
-        met: Pattern::Codes(&[429]),
+        outcome: Pattern::Codes(&[429]),
         steps: &[HERE_THROTTLED],
         error: ErrorKind::Throttled,
         reason: "throttled",
@@ -379,13 +391,13 @@ pub(super) const MATRIX: &[Row] = &[
     },
     // Two writes conflicted inside the service; neither is to blame.
     Row {
-        met: Pattern::Codes(&[449]),
+        outcome: Pattern::Codes(&[449]),
         steps: &[Step::Here(Manner::Unchanged, Budget::RetryWith)],
         reason: "the service asks to retry",
         ..ROW
     },
     Row {
-        met: Pattern::Codes(&[500]),
+        outcome: Pattern::Codes(&[500]),
         kinds: READS,
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::InternalServerError),
@@ -393,10 +405,10 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     // A write that fails so may fail everywhere, and for its own sake: the caller decides.
-    Row { met: Pattern::Codes(&[500]), kinds: WRITES, is_ambiguous: true, ..ROW },
-    // Whoever stands before the region did not hear from it.
+    Row { outcome: Pattern::Codes(&[500]), kinds: WRITES, is_ambiguous: true, ..ROW },
+    // A proxy or load balancer before the region got no answer from it.
     Row {
-        met: Pattern::Codes(&[502, 504]),
+        outcome: Pattern::Codes(&[502, 504]),
         kinds: REPEATABLE,
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::ServiceUnavailable),
@@ -405,81 +417,81 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     Row {
-        met: Pattern::Codes(&[502, 504]),
+        outcome: Pattern::Codes(&[502, 504]),
         kinds: UNREPEATABLE,
         effects: failing(UnavailableReason::ServiceUnavailable),
         is_ambiguous: true,
         reason: MUST_NOT_BE_TWICE,
         ..ROW
     },
-    Row { met: Pattern::OtherClientErrors, error: ErrorKind::InvalidRequest, ..ROW },
-    Row { met: Pattern::OtherCodes, ..ROW },
+    Row { outcome: Pattern::OtherClientErrors, error: ErrorKind::InvalidRequest, ..ROW },
+    Row { outcome: Pattern::OtherCodes, ..ROW },
     // No response. What is wrong with the request or with ourselves is so at every endpoint.
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::InvalidRequest]),
+        outcome: Pattern::Losses(&[HttpErrorKind::InvalidRequest]),
         error: ErrorKind::InvalidRequest,
         reason: "another connection would not help",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::QueueFull]),
+        outcome: Pattern::Losses(&[HttpErrorKind::QueueFull]),
         error: ErrorKind::Overloaded,
         reason: "the application's own limit on waiting requests is reached",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::Closed]),
+        outcome: Pattern::Losses(&[HttpErrorKind::Closed]),
         reason: "another connection would not help",
         ..ROW
     },
     // The response was there, so the request was carried out.
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::ResponseTooLarge]),
+        outcome: Pattern::Losses(&[HttpErrorKind::ResponseTooLarge]),
         is_ambiguous: true,
         reason: "another connection would not help",
         ..ROW
     },
-    // Not an outage: somebody has to trust a root, renew a certificate or find out who stands in between. Elsewhere
+    // Not an outage: the operator has to trust a root, renew a certificate or find out who stands in between. Elsewhere
     // it would only be found later.
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::Tls]),
+        outcome: Pattern::Losses(&[HttpErrorKind::Tls]),
         reason: "the certificate was refused: another connection would not help",
         ..ROW
     },
     // The way to the endpoint, which may be another elsewhere.
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::Proxy]),
+        outcome: Pattern::Losses(&[HttpErrorKind::Proxy]),
         steps: &[NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         reason: "the region cannot be reached",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(ENDED),
-        sent: Sent::Safe,
+        outcome: Pattern::Losses(ENDED),
+        sent: SentFilter::Safe,
         steps: &[HERE_RESENT, NEXT_PREFERRED],
         reason: "the request was not processed",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(&[HttpErrorKind::Connect]),
-        sent: Sent::Safe,
+        outcome: Pattern::Losses(&[HttpErrorKind::Connect]),
+        sent: SentFilter::Safe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         reason: "the connection failed: another one is tried",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(FAILED),
-        sent: Sent::Safe,
+        outcome: Pattern::Losses(FAILED),
+        sent: SentFilter::Safe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         reason: "the connection failed: another one is tried",
         ..ROW
     },
     Row {
-        met: Pattern::Losses(LOST),
+        outcome: Pattern::Losses(LOST),
         kinds: REPEATABLE,
-        sent: Sent::Maybe,
+        sent: SentFilter::Maybe,
         steps: &[HERE_OVER_ANOTHER_CONNECTION, NEXT_PREFERRED],
         effects: failing(UnavailableReason::TransportError),
         is_ambiguous: true,
@@ -487,23 +499,23 @@ pub(super) const MATRIX: &[Row] = &[
         ..ROW
     },
     Row {
-        met: Pattern::Losses(LOST),
+        outcome: Pattern::Losses(LOST),
         kinds: UNREPEATABLE,
-        sent: Sent::Maybe,
+        sent: SentFilter::Maybe,
         is_ambiguous: true,
         reason: MUST_NOT_BE_TWICE,
         ..ROW
     },
     Row {
-        met: Pattern::DeadlinePassed,
-        sent: Sent::Safe,
+        outcome: Pattern::DeadlinePassed,
+        sent: SentFilter::Safe,
         error: ErrorKind::DeadlineExceeded,
         reason: "the deadline passed",
         ..ROW
     },
     Row {
-        met: Pattern::DeadlinePassed,
-        sent: Sent::Maybe,
+        outcome: Pattern::DeadlinePassed,
+        sent: SentFilter::Maybe,
         error: ErrorKind::DeadlineExceeded,
         is_ambiguous: true,
         reason: "the deadline passed",

@@ -1,4 +1,4 @@
-//! What happens after an attempt: one vocabulary for both pipelines, and for diagnostics.
+//! Retry decisions: one vocabulary for both pipelines, and for diagnostics.
 //!
 //! A [`Question`] says what was asked and what came back; the [`matrix`] is a table, as data, of what each
 //! outcome means; [`Budgets`] say how much of it is left; and the answer is a [`Decision`]. The transport
@@ -16,6 +16,6 @@ mod question;
 pub use budgets::{Backoff, Budget, Budgets, Retries, ThrottleBudget};
 pub use decision::{Decision, Manner, RetryTarget};
 pub use evaluation::{Circumstances, Verdict, evaluate_transport_retry};
-pub(crate) use evaluation::{Elsewhere, evaluate_operation_retry};
-pub(crate) use matrix::{Effect, UnavailableReason, row_of, row_of_status, row_of_write};
-pub use question::{Met, Question, RequestKind};
+pub(crate) use evaluation::{OtherEndpoints, evaluate_operation_retry};
+pub(crate) use matrix::{Effect, UnavailableReason, row_of, row_of_write};
+pub use question::{AttemptOutcome, Question, RequestKind};

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use sidereal_protocol::CosmosStatus;
 
-use crate::transport::{HttpErrorKind, RequestSentStatus};
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 
 /// One attempt, as far as the decision about the next depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
-    /// What was asked.
+    /// The kind of the request.
     pub kind: RequestKind,
-    /// What came back.
-    pub met: Met,
+    /// The outcome of the attempt.
+    pub outcome: AttemptOutcome,
 }
 
-/// What repeating a request may do.
+/// The effect of repeating a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RequestKind {
     /// It changes nothing.
@@ -37,9 +37,9 @@ impl RequestKind {
     }
 }
 
-/// What an attempt came to.
+/// The outcome of an attempt, as far as retries depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum AttemptOutcome {
     /// A response of success.
     Success,
     /// A response with an error status.

@@ -1,4 +1,4 @@
-//! What is known of an account's endpoints: an immutable picture, replaced whole.
+//! The endpoints of an account and their availability: an immutable snapshot, replaced whole.
 //!
 //! Plain data and pure functions: nothing here reads a clock or waits. `location_state_store.rs` holds the
 //! current picture.
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use sidereal_protocol::{AccountLocation, AccountProperties, ConsistencyLevel, RegionName};
 
 use super::window::{Recovery, doubled};
+use crate::exchange::Endpoint;
 use crate::retry::UnavailableReason;
-use crate::transport::Endpoint;
 
 /// How often the time that an endpoint is avoided for doubles: a region that fails again and again is still tried every few
 /// minutes.
@@ -22,7 +22,7 @@ const MAX_DOUBLINGS: u32 = 2;
 pub(crate) struct CosmosEndpoint {
     pub(crate) endpoint: Endpoint,
     pub(crate) region: Option<RegionName>,
-    /// Its number among those of the account, for statistics; the same for as long as it belongs to it.
+    /// Its index in tables by endpoint; stable for as long as it belongs to the account.
     pub(crate) slot: usize,
 }
 
@@ -42,11 +42,11 @@ pub(crate) struct AccountEndpointState {
     /// The global endpoint: where the account is read, and all there is until it has been.
     default_endpoint: CosmosEndpoint,
     is_known: bool,
-    /// Whether the account wants no hedges; as it last said.
+    /// Whether the account turns hedging off, as of its last read.
     is_hedging_disabled: bool,
     /// Endpoints of the second gateway: kept, not used.
     thin_client_endpoints: usize,
-    /// What the application should know of the account and of its settings.
+    /// Warnings about the account and its settings, for diagnostics.
     warnings: Option<Arc<[String]>>,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct Unavailability {
     relapses: u32,
 }
 
-/// Which regions the application would rather talk to.
+/// The regions that the application prefers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RegionPreference {
     /// In this order.
@@ -126,7 +126,7 @@ impl AccountEndpointState {
         self.thin_client_endpoints
     }
 
-    /// What the application should know of the account and of its settings.
+    /// Warnings about the account and its settings, for diagnostics.
     pub(crate) fn warnings(&self) -> Option<&Arc<[String]>> {
         self.warnings.as_ref()
     }
@@ -237,7 +237,7 @@ pub(crate) fn build_account_endpoint_state(
     }
 }
 
-/// Regions that the settings name and the account has not: a name misspelt, or a region removed.
+/// Regions in the settings that the account does not have: misspelt, or removed.
 fn warnings(
     properties: &AccountProperties,
     preference: &RegionPreference,

@@ -19,12 +19,13 @@ use super::refresh_allowance::{OutageReads, RefreshAllowance};
 use super::window::jittered;
 use super::{LocationPolicy, LocationStateStore, WriteGate};
 use crate::diagnostics::{DiagnosticsContextBuilder, ExecutionContext};
+use crate::exchange::Endpoint;
 use crate::options::{AvailabilityOptions, OptionLayers};
 use crate::retry::{Budgets, RequestKind, Retries};
 use crate::system::{Clock, TaskSpawner};
 use crate::transport::{
-    AdaptiveTransport, AuthorizationContext, Endpoint, HeaderList, TransportOutcome,
-    TransportPipeline, TransportRequest,
+    AdaptiveTransport, AuthorizationContext, HeaderList, TransportOutcome, TransportPipeline,
+    TransportRequest,
 };
 
 /// How often the account is read when nothing asks for it, give or take a fifth.
@@ -36,8 +37,8 @@ const REFRESH_JITTER: f64 = 0.2;
 /// The longest that one endpoint may take to answer before the next one is asked. Operations wait for it.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long one endpoint alone may take to answer before the next one is asked too (as Happy Eyeballs, RFC 8305): the
-/// global endpoint may be in the region that is lost without a word.
+/// The head start of each endpoint before the next one is asked too (as Happy Eyeballs, RFC 8305): the
+/// global endpoint may be in a region that is lost without an error.
 const STAGGER: Duration = Duration::from_millis(500);
 
 /// How long other endpoints may take once one has answered that the write region has not changed.
@@ -57,27 +58,27 @@ pub(crate) struct AccountMetadataCache {
     policy: LocationPolicy,
     budgets: Budgets,
     clock: Clock,
-    /// Somebody would like the account to be read.
+    /// Requests a read of the account.
     wanted: Notify,
     /// An operation waits for it.
     awaited: Notify,
-    reads: watch::Sender<Reads>,
+    reads: watch::Sender<ReadProgress>,
 }
 
 /// How many reads have begun and how many of them have ended, with whatever outcome.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Reads {
+struct ReadProgress {
     begun: u64,
     ended: u64,
     /// When the last one began.
     begun_at: Option<Instant>,
     /// When the last one began that the account answered.
     answered_at: Option<Instant>,
-    /// Whether nobody reads any more: the driver is shutting down.
+    /// Whether the reading task has ended: the driver is shutting down.
     is_over: bool,
 }
 
-impl Reads {
+impl ReadProgress {
     /// Whether the account is known as a read found it that began after a moment. Not at it: which of the two was
     /// first cannot be told.
     fn are_answered_since(&self, moment: Instant) -> bool {
@@ -141,15 +142,16 @@ impl AccountMetadataCache {
         self.wanted.notify_one();
     }
 
-    /// Waits for the news of an attempt that was refused because the account is not as it was known when it started.
+    /// Waits for a read of the account that is newer than the start of an attempt that was refused as out of date.
     ///
-    /// A read that began after that has them, or they are younger, and then the next attempt is refused as well and
+    /// A read that began after that start is new enough, or the change is younger still; then the next attempt is refused as well and
     /// starts after that read. Else this waits for a read that begins after this call: at once, if the allowance has
     /// one left for those who wait.
     pub(crate) async fn refreshed_since(&self, attempt_started: Instant) {
         let mut reads = self.reads.subscribe();
         let before = *reads.borrow();
         if before.are_under_way_since(attempt_started) {
+            // The sender is a field of this cache, so the wait cannot fail: nor can the one below.
             let _ = reads.wait_for(|reads| reads.ended >= before.begun || reads.is_over).await;
         }
         if reads.borrow().are_answered_since(attempt_started) {
@@ -169,7 +171,7 @@ impl AccountMetadataCache {
 
     /// Reads the account once, from the first endpoint that answers.
     async fn read(&self) {
-        // Whoever asked before it begins gets what it wants: a permit that stayed would be one more read. Before it
+        // Callers that asked before it begins are served by it: a permit that stayed would be one more read. Before it
         // counts as begun: who asks after that wants the next one.
         for asked in [&self.wanted, &self.awaited] {
             std::pin::pin!(asked.notified()).as_mut().enable();
@@ -339,7 +341,7 @@ pub(super) async fn read_account(
     transport.execute(&request, &mut diagnostics).await.outcome
 }
 
-/// Tells those who wait that nobody reads any more, however the task ended.
+/// Tells waiters that the reading task has ended, for whatever reason.
 struct ReadsOver(Weak<AccountMetadataCache>);
 
 impl Drop for ReadsOver {
@@ -362,8 +364,8 @@ async fn refresh_until_shutdown(cache: &Weak<AccountMetadataCache>, tasks: &Task
             () = tasks.shutdown_requested() => return,
             cause = current.until_due(was_read, &allowance, &outage_reads) => match cause {
                 // With a schedule of their own: they leave the allowance to those that wait.
-                Cause::Outage => outage_reads = outage_reads.after_read(Clock::now()),
-                Cause::Asked => allowance = allowance.after_read(Clock::now()),
+                ReadCause::Outage => outage_reads = outage_reads.after_read(Clock::now()),
+                ReadCause::Asked => allowance = allowance.after_read(Clock::now()),
             },
         }
         if current.gate.lost_region().is_none() {
@@ -385,11 +387,11 @@ impl AccountMetadataCache {
         was_read: bool,
         allowance: &RefreshAllowance,
         outage_reads: &OutageReads,
-    ) -> Cause {
+    ) -> ReadCause {
         let awaited = self.awaited.notified();
         let in_passing = async {
             match was_read {
-                // A read that nobody asks for waits for the first operation: a driver that is not used reads
+                // Without a request, the read waits for the first operation: a driver that is not used reads
                 // nothing.
                 false => self.wanted.notified().await,
                 true => {
@@ -408,17 +410,17 @@ impl AccountMetadataCache {
         tokio::select! {
             // Those who wait first: they may be served earlier.
             biased;
-            () = in_outage => return Cause::Outage,
+            () = in_outage => return ReadCause::Outage,
             () = awaited => tokio::time::sleep_until(allowance.awaited().into()).await,
             () = in_passing => {}
         }
-        Cause::Asked
+        ReadCause::Asked
     }
 }
 
 /// Why the account is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Cause {
+enum ReadCause {
     /// An operation asked for it, or the interval has passed.
     Asked,
     /// Writes wait for another write region.

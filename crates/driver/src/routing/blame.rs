@@ -16,10 +16,10 @@ use super::{
 };
 use crate::retry::UnavailableReason;
 
-/// The fewest failing partitions that say anything of their endpoint: one or two may be sick by themselves.
+/// The fewest failing partitions that count as evidence against their endpoint: one or two may fail by themselves.
 const MIN_FAILED_PARTITIONS: usize = 3;
 
-/// Whether effects would change the picture: if not, no new one is made.
+/// Whether effects would change the snapshot: if not, no new one is made.
 pub(super) fn changes_anything(snapshot: &LocationSnapshot, effects: &[LocationEffect]) -> bool {
     effects.iter().any(|effect| match effect {
         LocationEffect::MarkEndpointUnavailable { endpoint, reason, traffic } => {
@@ -37,7 +37,7 @@ pub(super) fn changes_anything(snapshot: &LocationSnapshot, effects: &[LocationE
     })
 }
 
-/// The picture after effects.
+/// The snapshot after effects.
 pub(super) fn applied(
     snapshot: &LocationSnapshot,
     effects: &[LocationEffect],
@@ -78,7 +78,7 @@ pub(super) fn applied(
             None => is_to_blame(&after.account, endpoint, *reason, *traffic),
         };
         if is_down {
-            let duration = config.endpoint_unavailable_duration;
+            let duration = config.settings.endpoint_unavailable_duration;
             let account = &after.account;
             let account =
                 mark_endpoint_unavailable(account, &endpoint.endpoint, *reason, now, duration);
@@ -89,7 +89,7 @@ pub(super) fn applied(
 }
 
 /// A partition that explains a failure.
-struct Blamed<'a> {
+struct BlamedPartition<'a> {
     partition: &'a Arc<Partition>,
     endpoint: &'a CosmosEndpoint,
     traffic: Traffic,
@@ -97,7 +97,7 @@ struct Blamed<'a> {
     mechanism: Mechanism,
 }
 
-impl Blamed<'_> {
+impl BlamedPartition<'_> {
     fn unavailable(&self) -> UnavailablePartition<'_> {
         UnavailablePartition {
             partition: &self.partition.id,
@@ -113,7 +113,7 @@ fn partition_to_blame<'a>(
     snapshot: &LocationSnapshot,
     effects: &'a [LocationEffect],
     reason: UnavailableReason,
-) -> Option<Blamed<'a>> {
+) -> Option<BlamedPartition<'a>> {
     effects.iter().find_map(|effect| match effect {
         LocationEffect::MarkPartitionUnavailable { partition, endpoint, traffic, is_probe } => {
             let (partition, traffic, is_probe) = (partition.as_ref()?, *traffic, *is_probe);
@@ -125,7 +125,13 @@ fn partition_to_blame<'a>(
                 UnavailableReason::WriteForbidden | UnavailableReason::AccountNotFound
             );
             let is_explained = !is_about_region || mechanism == Mechanism::AutomaticFailover;
-            is_explained.then_some(Blamed { partition, endpoint, traffic, is_probe, mechanism })
+            is_explained.then_some(BlamedPartition {
+                partition,
+                endpoint,
+                traffic,
+                is_probe,
+                mechanism,
+            })
         }
         _ => None,
     })
@@ -137,7 +143,7 @@ fn partition_to_blame<'a>(
 /// nothing of the others.
 fn has_failed_as_a_whole(
     snapshot: &LocationSnapshot,
-    blamed: &Blamed<'_>,
+    blamed: &BlamedPartition<'_>,
     now: Instant,
     config: &PartitionFailoverConfig,
     asked: &impl Fn(usize) -> usize,
@@ -146,14 +152,14 @@ fn has_failed_as_a_whole(
         return false;
     }
     // A window that reaches back to before the clock began takes all there is.
-    let since = now.checked_sub(config.endpoint_failure_window);
+    let since = now.checked_sub(config.settings.endpoint_failure_window);
     let failed = snapshot.partitions.failed_since(&blamed.endpoint.endpoint, since);
     if failed < MIN_FAILED_PARTITIONS {
         return false;
     }
     // Those that failed were asked, also if what they belong to is not resolved yet.
     let asked = asked(blamed.endpoint.slot).max(failed);
-    failed as f64 >= asked as f64 * config.endpoint_failure_share
+    failed as f64 >= asked as f64 * config.settings.endpoint_failure_share
 }
 
 /// Whether an endpoint is to blame, where nothing smaller is.

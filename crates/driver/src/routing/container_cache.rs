@@ -4,8 +4,6 @@
 //! Operations do not wait for the first read: the service routes by itself, and says which range answered.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
@@ -17,9 +15,9 @@ use tokio::sync::watch;
 
 use super::container_reader::{read_container, read_range_changes};
 use super::refresh_pace::RefreshPace;
-use super::{ContainerMetadata, LocationStateStore, Partition};
+use super::{ContainerMetadata, LocationStateStore, MetadataReader, Partition};
 use crate::system::{Clock, Epoch, LastUse, TaskSpawner, evict_least_recent};
-use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind, OperationTarget};
+use crate::{Error, ErrorKind, OperationTarget};
 
 /// The most containers that are kept. An application that uses more reads the one again that it used least recently.
 const MAX_CONTAINERS: usize = 10_000;
@@ -28,24 +26,10 @@ const MAX_CONTAINERS: usize = 10_000;
 /// turn its load into reads of the ranges.
 const MIN_REFRESH_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long a container that could not be read is not tried again for operations that can do without.
+/// The pause after a failed read, for operations that can do without the container.
 const FAILURE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Executes operations on metadata for the cache.
-pub(crate) trait MetadataReader: fmt::Debug + Send + Sync {
-    /// `may_hedge`: whether another region may answer in place of a slow one.
-    fn execute<'a>(&'a self, operation: &'a CosmosOperation, may_hedge: bool)
-    -> MetadataFuture<'a>;
-
-    /// A random number from 0 to 1.
-    fn jitter(&self) -> f64;
-}
-
-/// Boxed: the operation pipeline asks this cache, whose reads run through the pipeline.
-pub(crate) type MetadataFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<CosmosResponse, Error>> + Send + 'a>>;
-
-/// What is known to be stale.
+/// The part of a container's metadata that is stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stale {
     /// The partition ranges.
@@ -80,11 +64,11 @@ struct ContainerEntry {
     /// How many reads were asked for.
     wanted: AtomicU64,
     is_reading: AtomicBool,
-    /// How many of them are done; all, once nobody reads any more.
+    /// How many of them are done; all, once the reading task has ended.
     done: watch::Sender<u64>,
 }
 
-/// What reads came to.
+/// The last outcomes of reads: the metadata, the failure, or both.
 #[derive(Clone, Debug, Default)]
 struct Resolution {
     known: Option<Arc<ContainerMetadata>>,
@@ -200,7 +184,7 @@ impl ContainerCache {
         self.refresh(&entry).await;
     }
 
-    /// The link of a container by its RID, if it is known. A look through all containers: for what is rare.
+    /// The link of a container by its RID, if it is known. Linear search: for rare cases.
     pub(crate) fn link_of(&self, rid: &str) -> Option<Arc<str>> {
         let containers = self.containers.load();
         let mut entries = containers.values();
@@ -295,6 +279,7 @@ impl ContainerEntry {
     }
 
     async fn read(&self, reader: &dyn MetadataReader, locations: &LocationStateStore) {
+        // SeqCst, as all that requests and the reading task share (see `request`). Taken back below if the read fails.
         let is_recreated = self.is_recreated.swap(false, Ordering::SeqCst);
         let gone = self.gone.swap(None);
         let before = self.resolution.load_full();
@@ -326,7 +311,7 @@ impl ContainerEntry {
     }
 }
 
-/// Reads a container for as long as somebody wants it read anew.
+/// Reads a container until no further read is requested.
 struct Reading {
     entry: Arc<ContainerEntry>,
     locations: Arc<LocationStateStore>,
@@ -336,12 +321,15 @@ struct Reading {
 impl Reading {
     async fn read_while_wanted(mut self, reader: Weak<dyn MetadataReader>) {
         loop {
+            // Before the read: a request that comes during it is served by the next one.
             let wanted = self.entry.wanted.load(Ordering::SeqCst);
             // Strong only during a read: the task must not keep the driver alive.
             let Some(current) = reader.upgrade() else { return };
             self.entry.read(&*current, &self.locations).await;
             drop(current);
             self.entry.done.send_replace(wanted);
+            // The flag first, then the count; `request` counts first and then looks at the flag (Dekker). So one of the
+            // two sees the other, and no request is left without a reader: a lost wakeup.
             self.entry.is_reading.store(false, Ordering::SeqCst);
             let is_wanted_again = self.entry.wanted.load(Ordering::SeqCst) != wanted;
             if !is_wanted_again || self.entry.is_reading.swap(true, Ordering::SeqCst) {
@@ -353,10 +341,11 @@ impl Reading {
     }
 }
 
-/// A task that was aborted, or never started: the driver is shutting down, and nobody is to wait for it.
+/// Releases waiters if the task is aborted or never starts: the driver is shutting down.
 impl Drop for Reading {
     fn drop(&mut self) {
         if !self.is_over {
+            // The flag first: a waiter that wakes up and asks again must be able to start a task.
             self.entry.is_reading.store(false, Ordering::SeqCst);
             self.entry.done.send_replace(u64::MAX);
         }
@@ -365,7 +354,9 @@ impl Drop for Reading {
 
 #[cfg(test)]
 mod tests {
+    use super::super::MetadataFuture;
     use super::*;
+    use crate::CosmosOperation;
     use crate::routing::PartitionFailoverConfig;
     use crate::system::BackgroundTaskManager;
 
@@ -382,7 +373,7 @@ mod tests {
         }
     }
 
-    /// The first container by name was read again and again, however often it was used.
+    /// Regression: the first container by name was evicted and read again, however often it was used.
     #[tokio::test]
     async fn the_container_that_was_used_least_recently_makes_room() {
         let global = "https://contoso.documents.azure.com".parse().unwrap();

@@ -1,4 +1,4 @@
-//! What requests to a container need to know of it. Values; `container_cache.rs` reads and keeps them.
+//! Metadata of a container: identity, partition key, partition ranges. Values; `container_cache.rs` reads and keeps them.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use sidereal_protocol::{
 
 use super::Partition;
 use crate::OperationTarget;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// A container at a moment: its identity, what it is partitioned by, and its partition ranges.
 #[derive(Clone, Debug)]
@@ -19,11 +19,11 @@ pub struct ContainerMetadata {
     ranges: RoutingMap,
     /// One for each of the ranges, in their order.
     partitions: Vec<Arc<Partition>>,
-    /// Where the list of ranges ended: changes since are listed from here.
+    /// The continuation of the list of ranges: changes are listed from here.
     cursor: Option<RangesCursor>,
 }
 
-/// Where a list of partition ranges ended. The etag means something to the region alone that gave it.
+/// The continuation of a list of partition ranges. Its etag is valid in the region alone that gave it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RangesCursor {
     pub(crate) etag: String,
@@ -33,7 +33,7 @@ pub(crate) struct RangesCursor {
 impl ContainerMetadata {
     /// # Errors
     ///
-    /// The ranges do not cover the key space.
+    /// [`RoutingMapError`] if the ranges do not cover the key space.
     pub(crate) fn new(
         rid: Arc<str>,
         definition: PartitionKeyDefinition,
@@ -50,7 +50,7 @@ impl ContainerMetadata {
     ///
     /// # Errors
     ///
-    /// With them the ranges do not cover the key space: half a split was listed.
+    /// [`RoutingMapError`] if the ranges do not cover the key space afterwards: half a split was listed.
     pub(crate) fn after(
         &self,
         changes: Vec<PartitionKeyRange>,
@@ -66,7 +66,7 @@ impl ContainerMetadata {
     ///
     /// # Errors
     ///
-    /// The ranges do not cover the key space.
+    /// [`RoutingMapError`] if the ranges do not cover the key space.
     pub(crate) fn with_all(
         &self,
         ranges: Vec<PartitionKeyRange>,
@@ -95,7 +95,7 @@ impl ContainerMetadata {
         &self.rid
     }
 
-    /// What it is partitioned by.
+    /// The definition of the container's partition key.
     #[must_use]
     pub fn partition_key_definition(&self) -> &PartitionKeyDefinition {
         &self.definition
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_and_the_part_of_one_are_in_one_partition_and_a_feed_may_be_in_several() {
+    fn a_range_is_in_one_partition_and_a_feed_may_be_in_several() {
         let container = container(&["/customer"], halves());
         let by_id = OperationTarget::PartitionRange(PartitionKeyRangeId::from(2));
         assert_eq!(found(&container, &by_id).as_deref(), Some("2"));

@@ -13,9 +13,10 @@ use sidereal_protocol::{
 use super::container_metadata::RangesCursor;
 use super::{ContainerMetadata, MetadataReader};
 use crate::diagnostics::RequestDiagnostics;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
+// `A-IM` of RFC 3229: only what has changed since the etag in `If-None-Match`.
 const INCREMENTAL: HeaderValue = HeaderValue::from_static("Incremental Feed");
 /// As many ranges as the service is ready to send at once.
 const ALL: HeaderValue = HeaderValue::from_static("-1");
@@ -28,7 +29,7 @@ const MAX_PAGES: usize = 1_000;
 const MAX_RESTARTS: usize = 3;
 
 /// Entries of a list, and where it ended.
-struct Listed {
+struct RangeList {
     ranges: Vec<PartitionKeyRange>,
     cursor: Option<RangesCursor>,
 }
@@ -86,7 +87,10 @@ pub(super) async fn read_range_changes(
 }
 
 /// Lists the ranges of a container. The first page may come from any region; those after it continue there.
-async fn list_all(reader: &dyn MetadataReader, container: &ResourceLink) -> Result<Listed, Error> {
+async fn list_all(
+    reader: &dyn MetadataReader,
+    container: &ResourceLink,
+) -> Result<RangeList, Error> {
     for _ in 0..MAX_RESTARTS {
         if let Some(listed) = list_pages(reader, container, None).await? {
             return Ok(listed);
@@ -100,7 +104,7 @@ async fn list_since(
     reader: &dyn MetadataReader,
     container: &ResourceLink,
     cursor: &RangesCursor,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<RangeList>, Error> {
     list_pages(reader, container, Some(cursor.clone())).await
 }
 
@@ -109,7 +113,7 @@ async fn list_pages(
     reader: &dyn MetadataReader,
     container: &ResourceLink,
     since: Option<RangesCursor>,
-) -> Result<Option<Listed>, Error> {
+) -> Result<Option<RangeList>, Error> {
     let path = RequestPath::feed(container.clone(), ResourceType::PartitionKeyRange);
     let path =
         path.map_err(|error| unusable("the link does not name a container").caused_by(error))?;
@@ -132,13 +136,13 @@ async fn list_pages(
             .zip(answered_at)
             .map(|(etag, endpoint)| RangesCursor { etag, endpoint });
         if response.status().is_not_modified() {
-            return Ok(Some(Listed { ranges, cursor: next.or(cursor) }));
+            return Ok(Some(RangeList { ranges, cursor: next.or(cursor) }));
         }
         let page: Feed<PartitionKeyRange> = decoded(&response)?;
         ranges.extend(page.items);
         // Without a next page, or with the same one again, there is nothing to ask for.
         if next.is_none() || next == cursor {
-            return Ok(Some(Listed { ranges, cursor }));
+            return Ok(Some(RangeList { ranges, cursor }));
         }
         cursor = next;
     }
@@ -163,7 +167,7 @@ fn header(text: &str) -> Result<HeaderValue, Error> {
 
 fn parsed_link(link: &str) -> Result<ResourceLink, Error> {
     link.parse().map_err(|error: sidereal_protocol::Error| {
-        Error::new(ErrorKind::InvalidRequest, "the link is no container's").caused_by(error)
+        Error::new(ErrorKind::InvalidRequest, "the link does not name a container").caused_by(error)
     })
 }
 

@@ -1,4 +1,4 @@
-//! What the outcome of an attempt says of the account, as values.
+//! Effects of an attempt's outcome on the account's state, as values.
 
 use std::sync::Arc;
 
@@ -10,27 +10,27 @@ use crate::retry::{Effect, UnavailableReason};
 /// The effects of one outcome; inline, for a failing region must not cost allocations too.
 pub(crate) type LocationEffects = SmallVec<[LocationEffect; 3]>;
 
-/// What changes in the shared picture of the account.
+/// One change of the account's state.
 #[derive(Clone, Debug)]
 pub(crate) enum LocationEffect {
     /// Its properties are out of date.
     RefreshAccountProperties,
     /// An endpoint does not serve.
     MarkEndpointUnavailable {
-        /// Which.
+        /// The endpoint.
         endpoint: CosmosEndpoint,
-        /// Why.
+        /// The reason.
         reason: UnavailableReason,
-        /// What showed it.
+        /// The traffic that showed it.
         traffic: Traffic,
     },
     /// A partition does not serve at an endpoint.
     MarkPartitionUnavailable {
-        /// Which, where it is known.
+        /// The partition, if it is known.
         partition: Option<Arc<Partition>>,
-        /// Where.
+        /// The endpoint.
         endpoint: CosmosEndpoint,
-        /// What showed it.
+        /// The traffic that showed it.
         traffic: Traffic,
         /// Whether it was a probe.
         is_probe: bool,
@@ -43,12 +43,12 @@ pub(crate) enum LocationEffect {
 
 /// The attempt that had an outcome.
 #[derive(Clone, Debug)]
-pub(crate) struct Attempted<'a> {
-    /// Where it was made.
+pub(crate) struct OutcomeSite<'a> {
+    /// Its endpoint.
     pub(crate) endpoint: &'a CosmosEndpoint,
     /// The partition it was about, if that is known.
     pub(crate) partition: Option<&'a Arc<Partition>>,
-    /// What it was.
+    /// Reads or writes.
     pub(crate) traffic: Traffic,
     /// Whether it was a probe.
     pub(crate) is_probe: bool,
@@ -58,7 +58,7 @@ pub(crate) struct Attempted<'a> {
 /// that is evidence against the endpoint, not a verdict.
 pub(crate) fn of_lost_request(
     effects: LocationEffects,
-    attempted: &Attempted<'_>,
+    attempted: &OutcomeSite<'_>,
 ) -> LocationEffects {
     let is_endpoint_mark = |effect: &LocationEffect| {
         let transport = UnavailableReason::TransportError;
@@ -73,8 +73,8 @@ pub(crate) fn of_lost_request(
 }
 
 impl LocationEffect {
-    /// What an effect of the matrix means after an attempt.
-    pub(crate) fn of(effect: Effect, attempted: &Attempted<'_>) -> Self {
+    /// Binds an effect of the retry matrix to the attempt that showed it.
+    pub(crate) fn of(effect: Effect, attempted: &OutcomeSite<'_>) -> Self {
         let (endpoint, traffic) = (attempted.endpoint, attempted.traffic);
         match effect {
             Effect::RefreshAccount => Self::RefreshAccountProperties,

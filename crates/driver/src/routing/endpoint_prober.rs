@@ -38,9 +38,9 @@ const PARTITION_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 pub(crate) struct EndpointProber {
     store: Arc<LocationStateStore>,
-    /// Knows the names of the containers whose partitions have failed.
+    /// The containers, for the names of those whose partitions have failed.
     containers: Arc<ContainerCache>,
-    /// The connections of operations: they are what has to work again.
+    /// The pipeline of operations: their connections are what must work again.
     transport: Arc<TransportPipeline>,
     budgets: Budgets,
     clock: Clock,
@@ -158,9 +158,9 @@ impl EndpointProber {
     }
 }
 
-/// What the retry matrix makes of a probe's outcome: why the endpoint is to be avoided, if it is.
+/// Why the endpoint stays avoided after a probe, by the retry matrix; `None` if it serves.
 fn failure_in(outcome: &TransportOutcome) -> Option<UnavailableReason> {
-    let row = row_of(&Question { kind: RequestKind::Read, met: outcome.met() });
+    let row = row_of(&Question { kind: RequestKind::Read, outcome: outcome.attempt_outcome() });
     row.effects.iter().find_map(|effect| match effect {
         Effect::MarkEndpoint(reason) => Some(*reason),
         _ => None,

@@ -12,12 +12,12 @@ use super::{
     PartitionFailoverEntry, PartitionHealth, PartitionId, Traffic,
 };
 use crate::diagnostics::RetryTarget;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
-/// What an attempt asks of its endpoint.
+/// The requirements on the endpoint of an attempt.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Wanted<'a> {
-    /// What must be served.
+pub(crate) struct RouteRequest<'a> {
+    /// Reads or writes.
     pub(crate) traffic: Traffic,
     /// The partition that it is about, if that is known.
     pub(crate) partition: Option<&'a PartitionId>,
@@ -32,14 +32,14 @@ pub(crate) struct Wanted<'a> {
     pub(crate) failed_endpoints: &'a FailedEndpoints,
     /// The endpoint that it is failing on right now, or that it has been waiting for, if there is one.
     pub(crate) current: Option<&'a Endpoint>,
-    /// Where the last decision wants it.
+    /// The target by the last decision.
     pub(crate) target: RetryTarget,
 }
 
 /// Endpoints that an operation has failed on; inline for as many regions as most accounts have.
 pub(crate) type FailedEndpoints = SmallVec<[Endpoint; 4]>;
 
-/// Where an attempt goes.
+/// The endpoint of an attempt, or the choice between a probe and the endpoint that serves its partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Route<'a> {
     /// To an endpoint.
@@ -57,26 +57,27 @@ pub(crate) enum Route<'a> {
 /// Picks the route of the next attempt: of its partition, where that has moved, and else of the account.
 pub(crate) fn resolve_route<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> Route<'a> {
     let account = &*snapshot.account;
-    if let Some(writer) = writer_with_the_session(snapshot, wanted, config, now) {
+    if let Some(writer) = writer_with_the_session(snapshot, request, config, now) {
         return Route::To(writer);
     }
-    let Some(entry) = moved_partition(snapshot, wanted, wanted.traffic, config, now) else {
-        return Route::To(resolve_endpoint(snapshot, wanted, now));
+    let Some(entry) = moved_partition(snapshot, request, request.traffic, config, now) else {
+        return Route::To(resolve_endpoint(snapshot, request, now));
     };
-    let is_usable =
-        |it: &CosmosEndpoint| !has_failed(it, wanted) && !is_excluded(it, wanted.excluded_regions);
+    let is_usable = |it: &CosmosEndpoint| {
+        !has_failed(it, request) && !is_excluded(it, request.excluded_regions)
+    };
     let (home, moved_to) = (entry.first_failed_endpoint(), entry.current_endpoint());
     let is_due = entry.health(now, config) == PartitionHealth::ProbeCandidate
-        && (wanted.is_repeatable || entry.is_overdue(now, config))
-        && !awaits_probe_of_reads(snapshot, wanted, entry, config, now);
-    let is_home_up = account.is_available(&home.endpoint, wanted.traffic == Traffic::Writes, now);
+        && (request.is_repeatable || entry.is_overdue(now, config))
+        && !awaits_probe_of_reads(snapshot, request, entry, config, now);
+    let is_home_up = account.is_available(&home.endpoint, request.traffic == Traffic::Writes, now);
     match is_usable(moved_to) && account.is_reachable(&moved_to.endpoint) {
-        true if is_due && wanted.may_probe && is_home_up && is_usable(home) => {
+        true if is_due && request.may_probe && is_home_up && is_usable(home) => {
             Route::ProbeOr { home, moved_to }
         }
         true => Route::To(moved_to),
@@ -84,12 +85,12 @@ pub(crate) fn resolve_route<'a>(
         // is everywhere else, it was others that met those failures: what is left is doubtful, and still tried
         // before a region that has failed the operation itself.
         false => {
-            let mut failed = wanted.failed_endpoints.clone();
+            let mut failed = request.failed_endpoints.clone();
             failed.extend(entry.failed_endpoints().cloned());
-            let elsewhere = Wanted { failed_endpoints: &failed, ..*wanted };
+            let elsewhere = RouteRequest { failed_endpoints: &failed, ..*request };
             let is_left = is_elsewhere_left(snapshot, &elsewhere);
-            let wanted = if is_left { &elsewhere } else { wanted };
-            Route::To(resolve_endpoint(snapshot, wanted, now))
+            let request = if is_left { &elsewhere } else { request };
+            Route::To(resolve_endpoint(snapshot, request, now))
         }
     }
 }
@@ -100,15 +101,15 @@ pub(crate) fn resolve_route<'a>(
 /// replicated, and the partition's reads elsewhere wait for it. Not for ever: a partition may have no reads any more.
 fn awaits_probe_of_reads(
     snapshot: &LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     entry: &PartitionFailoverEntry,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> bool {
-    if wanted.traffic == Traffic::Reads || !snapshot.account.is_multi_write() {
+    if request.traffic == Traffic::Reads || !snapshot.account.is_multi_write() {
         return false;
     }
-    let left = moved_partition(snapshot, wanted, Traffic::Reads, config, now);
+    let left = moved_partition(snapshot, request, Traffic::Reads, config, now);
     left.is_some_and(|reads| {
         reads.first_failed_endpoint() == entry.first_failed_endpoint()
             && !reads.is_overdue(now, config)
@@ -122,23 +123,23 @@ fn awaits_probe_of_reads(
 /// certain to have the session. Not if it cannot be reached: every such read would wait for a connection first.
 fn writer_with_the_session<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> Option<&'a CosmosEndpoint> {
     let account = &*snapshot.account;
-    let is_looked_for = wanted.target == RetryTarget::WriteRegion
-        && wanted.traffic == Traffic::Reads
+    let is_looked_for = request.target == RetryTarget::WriteRegion
+        && request.traffic == Traffic::Reads
         // Every region accepts writes, and none has those of all others.
         && !account.is_multi_write();
     if !is_looked_for {
         return None;
     }
-    let moved = moved_partition(snapshot, wanted, Traffic::Writes, config, now);
+    let moved = moved_partition(snapshot, request, Traffic::Writes, config, now);
     let moved_to = moved.map(PartitionFailoverEntry::current_endpoint);
     moved_to.into_iter().chain(account.write_endpoints()).find(|it| {
-        !has_failed(it, wanted)
-            && !is_excluded(it, wanted.excluded_regions)
+        !has_failed(it, request)
+            && !is_excluded(it, request.excluded_regions)
             && account.is_reachable(&it.endpoint)
     })
 }
@@ -147,7 +148,7 @@ fn writer_with_the_session<'a>(
 /// does.
 pub(crate) fn session_home<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> Option<&'a CosmosEndpoint> {
@@ -155,7 +156,7 @@ pub(crate) fn session_home<'a>(
     if account.is_multi_write() {
         return None;
     }
-    let moved = moved_partition(snapshot, wanted, Traffic::Writes, config, now);
+    let moved = moved_partition(snapshot, request, Traffic::Writes, config, now);
     let moved_to = moved.map(PartitionFailoverEntry::current_endpoint);
     moved_to.or_else(|| account.write_endpoints().first())
 }
@@ -163,17 +164,17 @@ pub(crate) fn session_home<'a>(
 /// The region of [`session_home`], if it is in service for the partition's reads.
 pub(crate) fn serving_session_home<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     config: &PartitionFailoverConfig,
     now: Instant,
 ) -> Option<&'a CosmosEndpoint> {
     let account = &*snapshot.account;
-    let writer = session_home(snapshot, wanted, config, now)?;
-    let left = moved_partition(snapshot, wanted, Traffic::Reads, config, now);
+    let writer = session_home(snapshot, request, config, now)?;
+    let left = moved_partition(snapshot, request, Traffic::Reads, config, now);
     let has_left = left.is_some_and(|it| it.failed_endpoints().any(|it| *it == writer.endpoint));
     (!has_left
-        && !has_failed(writer, wanted)
-        && !is_excluded(writer, wanted.excluded_regions)
+        && !has_failed(writer, request)
+        && !is_excluded(writer, request.excluded_regions)
         && account.is_available(&writer.endpoint, false, now))
     .then_some(writer)
 }
@@ -181,7 +182,7 @@ pub(crate) fn serving_session_home<'a>(
 /// The entry of the attempt's partition, if that traffic of it has moved.
 fn moved_partition<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     traffic: Traffic,
     config: &PartitionFailoverConfig,
     now: Instant,
@@ -190,7 +191,7 @@ fn moved_partition<'a>(
     if snapshot.partitions.is_empty() {
         return None;
     }
-    let entry = snapshot.partitions.entry(wanted.partition?, traffic)?;
+    let entry = snapshot.partitions.entry(request.partition?, traffic)?;
     (entry.health(now, config) != PartitionHealth::Counting).then_some(entry)
 }
 
@@ -204,23 +205,23 @@ fn moved_partition<'a>(
 /// Excluded regions are used only if every region is excluded: no region would mean no attempt.
 fn resolve_endpoint<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     now: Instant,
 ) -> &'a CosmosEndpoint {
     let state = &*snapshot.account;
-    if let Some(first) = first_if_nothing_is_wrong(state, wanted) {
+    if let Some(first) = first_if_nothing_is_wrong(state, request) {
         return first;
     }
-    let untried = || candidates(snapshot, wanted).filter(|it| !has_failed(it, wanted));
+    let untried = || candidates(snapshot, request).filter(|it| !has_failed(it, request));
     let last_failed = || {
-        let last = wanted.failed_endpoints.last()?;
-        candidates(snapshot, wanted).find(|it| it.endpoint == *last)
+        let last = request.failed_endpoints.last()?;
+        candidates(snapshot, request).find(|it| it.endpoint == *last)
     };
     untried()
-        .find(|it| is_in_service(snapshot, it, wanted.traffic, now))
+        .find(|it| is_in_service(snapshot, it, request.traffic, now))
         .or_else(|| untried().next())
         .or_else(last_failed)
-        .or_else(|| candidates(snapshot, wanted).next())
+        .or_else(|| candidates(snapshot, request).next())
         .unwrap_or(state.default_endpoint())
 }
 
@@ -244,18 +245,19 @@ fn is_in_service(
     is_chosen_writer() || account.is_available(&candidate.endpoint, is_write, now)
 }
 
+/// The mechanism under which the service itself moves the writes of a partition.
 const FOLLOWS_PARTITIONS: Option<Mechanism> = Some(Mechanism::AutomaticFailover);
 
 /// The usual case, without a search: nothing failed, nothing is avoided or excluded.
 fn first_if_nothing_is_wrong<'a>(
     state: &'a AccountEndpointState,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
 ) -> Option<&'a CosmosEndpoint> {
     let is_usual = state.has_no_marks()
-        && wanted.failed_endpoints.is_empty()
-        && wanted.excluded_regions.is_empty()
-        && wanted.current.is_none();
-    let endpoints = match wanted.traffic {
+        && request.failed_endpoints.is_empty()
+        && request.excluded_regions.is_empty()
+        && request.current.is_none();
+    let endpoints = match request.traffic {
         Traffic::Writes => state.write_endpoints(),
         Traffic::Reads => state.read_endpoints(),
     };
@@ -263,40 +265,43 @@ fn first_if_nothing_is_wrong<'a>(
 }
 
 /// Whether there is an endpoint that the operation has not failed on.
-pub(crate) fn is_elsewhere_left(snapshot: &LocationSnapshot, wanted: &Wanted<'_>) -> bool {
-    candidates(snapshot, wanted).any(|it| !has_failed(it, wanted))
+pub(crate) fn is_elsewhere_left(snapshot: &LocationSnapshot, request: &RouteRequest<'_>) -> bool {
+    candidates(snapshot, request).any(|it| !has_failed(it, request))
 }
 
 /// Whether there is an endpoint that the operation has not failed on, and whose connections work as far as is known.
-pub(crate) fn is_reachable_elsewhere(snapshot: &LocationSnapshot, wanted: &Wanted<'_>) -> bool {
+pub(crate) fn is_reachable_elsewhere(
+    snapshot: &LocationSnapshot,
+    request: &RouteRequest<'_>,
+) -> bool {
     let is_left = |it: &CosmosEndpoint| {
-        !has_failed(it, wanted) && snapshot.account.is_reachable(&it.endpoint)
+        !has_failed(it, request) && snapshot.account.is_reachable(&it.endpoint)
     };
-    candidates(snapshot, wanted).any(is_left)
+    candidates(snapshot, request).any(is_left)
 }
 
 /// Where a hedge goes: the next endpoint in service that the operation has neither failed on nor waits for.
 /// Excluded regions are not hedged to, ever.
 pub(crate) fn resolve_hedge<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
     now: Instant,
 ) -> Option<&'a CosmosEndpoint> {
-    let entry = wanted.partition.and_then(|it| snapshot.partitions.entry(it, wanted.traffic));
+    let entry = request.partition.and_then(|it| snapshot.partitions.entry(it, request.traffic));
     let fails_there = |it: &CosmosEndpoint| {
         entry.is_some_and(|entry| entry.failed_endpoints().any(|failed| *failed == it.endpoint))
     };
-    candidates(snapshot, wanted).find(|it| {
-        !has_failed(it, wanted)
-            && !is_excluded(it, wanted.excluded_regions)
+    candidates(snapshot, request).find(|it| {
+        !has_failed(it, request)
+            && !is_excluded(it, request.excluded_regions)
             && !fails_there(it)
-            && is_in_service(snapshot, it, wanted.traffic, now)
+            && is_in_service(snapshot, it, request.traffic, now)
     })
 }
 
-fn has_failed(candidate: &CosmosEndpoint, wanted: &Wanted<'_>) -> bool {
-    wanted.current == Some(&candidate.endpoint)
-        || wanted.failed_endpoints.contains(&candidate.endpoint)
+fn has_failed(candidate: &CosmosEndpoint, request: &RouteRequest<'_>) -> bool {
+    request.current == Some(&candidate.endpoint)
+        || request.failed_endpoints.contains(&candidate.endpoint)
 }
 
 fn is_excluded(candidate: &CosmosEndpoint, excluded: &[RegionName]) -> bool {
@@ -306,21 +311,21 @@ fn is_excluded(candidate: &CosmosEndpoint, excluded: &[RegionName]) -> bool {
 /// The endpoints that could serve, in the order of preference.
 fn candidates<'a>(
     snapshot: &'a LocationSnapshot,
-    wanted: &Wanted<'_>,
+    request: &RouteRequest<'_>,
 ) -> impl Iterator<Item = &'a CosmosEndpoint> {
     let state = &*snapshot.account;
     let (reads, writes) = (state.read_endpoints(), state.write_endpoints());
     // The write region first where a session is looked for; in a multi-write account every region is one.
-    let wants_write_region = wanted.target == RetryTarget::WriteRegion && !state.is_multi_write();
+    let wants_write_region = request.target == RetryTarget::WriteRegion && !state.is_multi_write();
     // A partition's writes may have been moved to any region that serves its reads.
-    let may_have_moved = wanted.partition.is_some()
+    let may_have_moved = request.partition.is_some()
         && snapshot.partitions.mechanism(state, Traffic::Writes) == FOLLOWS_PARTITIONS;
-    let (first, second) = match (wanted.traffic, wants_write_region, may_have_moved) {
+    let (first, second) = match (request.traffic, wants_write_region, may_have_moved) {
         (Traffic::Writes, _, false) => (writes, &[][..]),
         (Traffic::Writes, _, true) | (Traffic::Reads, true, _) => (writes, reads),
         (Traffic::Reads, false, _) => (reads, &[][..]),
     };
-    let excluded = wanted.excluded_regions;
+    let excluded = request.excluded_regions;
     let all_excluded = first.iter().chain(second).all(|it| is_excluded(it, excluded));
     let allowed: SmallVec<[&CosmosEndpoint; 8]> = first
         .iter()
@@ -382,8 +387,8 @@ mod tests {
             self
         }
 
-        fn wanted(&self) -> Wanted<'_> {
-            Wanted {
+        fn request(&self) -> RouteRequest<'_> {
+            RouteRequest {
                 traffic: self.traffic,
                 partition: self.partition.as_ref(),
                 may_probe: self.may_probe,
@@ -405,7 +410,7 @@ mod tests {
                 it.region.as_ref().map_or_else(String::new, |it| it.as_str().to_owned())
             };
             let config = PartitionFailoverConfig::of(&OptionLayers::default());
-            match resolve_route(snapshot, &self.wanted(), &config, now) {
+            match resolve_route(snapshot, &self.request(), &config, now) {
                 Route::To(endpoint) => name(endpoint),
                 Route::ProbeOr { home, moved_to } => {
                     format!("{} or {}", name(home), name(moved_to))
@@ -414,8 +419,8 @@ mod tests {
         }
     }
 
-    fn elsewhere(state: &AccountEndpointState, wanted: &Wanted<'_>) -> bool {
-        is_elsewhere_left(&snapshot(state.clone(), false), wanted)
+    fn elsewhere(state: &AccountEndpointState, request: &RouteRequest<'_>) -> bool {
+        is_elsewhere_left(&snapshot(state.clone(), false), request)
     }
 
     #[test]
@@ -430,7 +435,7 @@ mod tests {
         let global = endpoint("global");
         let state = AccountEndpointState::unknown(global.clone());
         let snapshot = snapshot(state, false);
-        let found = resolve_endpoint(&snapshot, &Asked::write().wanted(), Instant::now());
+        let found = resolve_endpoint(&snapshot, &Asked::write().request(), Instant::now());
         assert_eq!((&found.endpoint, &found.region), (&global, &None));
     }
 
@@ -462,18 +467,18 @@ mod tests {
     }
 
     #[test]
-    fn a_region_that_failed_the_operation_is_not_tried_again_while_another_is_left() {
+    fn a_region_that_failed_the_operation_is_tried_last() {
         let (state, now) = (account(&["West", "East"], &[]), Instant::now());
         let reason = UnavailableReason::TransportError;
         let marked = mark_endpoint_unavailable(&state, &endpoint("East"), reason, now, MINUTE);
         let once = Asked::read().after_failing_in(&["West"]);
         assert_eq!(once.region(&marked, now), "East", "doubtful, but not failed on");
-        assert!(elsewhere(&marked, &once.wanted()));
-        let (east, asked) = (endpoint("East"), once.wanted());
-        assert!(!elsewhere(&marked, &Wanted { current: Some(&east), ..asked }));
+        assert!(elsewhere(&marked, &once.request()));
+        let (east, asked) = (endpoint("East"), once.request());
+        assert!(!elsewhere(&marked, &RouteRequest { current: Some(&east), ..asked }));
         let twice = Asked::read().after_failing_in(&["West", "East"]);
         assert_eq!(twice.region(&marked, now), "East", "the last one, in place");
-        assert!(!elsewhere(&marked, &twice.wanted()));
+        assert!(!elsewhere(&marked, &twice.request()));
     }
 
     #[test]
@@ -492,7 +497,7 @@ mod tests {
     /// A read whose session had not arrived where its partition's reads had moved was sent to every other region
     /// before the one that has all sessions, because the partition had failed there.
     #[test]
-    fn a_session_is_looked_for_in_the_write_region_also_if_the_partition_s_reads_have_left_it() {
+    fn a_session_is_read_in_the_write_region_even_if_reads_have_left_it() {
         let now = Instant::now();
         let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
         let mut asked = Asked::read().of_partition(0).after_failing_in(&["East"]);
@@ -527,7 +532,7 @@ mod tests {
     /// An operation met a partition whose other regions had failed others: it went to the same region three times
     /// without a pause and gave up, while there was one that it had not tried.
     #[test]
-    fn a_region_that_failed_the_partition_is_tried_before_one_that_failed_the_operation() {
+    fn a_failed_partition_s_region_comes_before_a_failed_operation_s() {
         let now = Instant::now();
         let moved = partitions::moved(&["West", "East", "North"], "West", 0, now);
         let asked = Asked::read().of_partition(0).after_failing_in(&["East", "North"]);
@@ -568,7 +573,7 @@ mod tests {
 
     /// Every write tried to connect to a write region that was down before it went where its partition had moved.
     #[test]
-    fn writes_pass_over_a_write_region_that_cannot_be_reached_where_partitions_move() {
+    fn movable_writes_skip_an_unreachable_write_region() {
         let now = Instant::now();
         let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
         let mark = |reason| {
@@ -595,13 +600,13 @@ mod tests {
     }
 
     #[test]
-    fn a_hedge_goes_to_a_region_that_is_neither_tried_nor_doubtful_nor_excluded() {
+    fn a_hedge_avoids_regions_that_were_tried_marked_or_excluded() {
         let now = Instant::now();
         let (state, west) = (account(&["West", "East", "North"], &[]), endpoint("West"));
         let hedge = |asked: &Asked, state: &AccountEndpointState| {
             let snapshot = snapshot(state.clone(), false);
-            let wanted = Wanted { current: Some(&west), ..asked.wanted() };
-            let found = resolve_hedge(&snapshot, &wanted, now);
+            let request = RouteRequest { current: Some(&west), ..asked.request() };
+            let found = resolve_hedge(&snapshot, &request, now);
             found.map(|it| it.region.as_ref().unwrap().as_str().to_owned())
         };
         assert_eq!(hedge(&Asked::read(), &state).as_deref(), Some("East"));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use sidereal_protocol::{AccountLocation, AccountProperties};
 
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// Requirements on the locations of an account.
 #[derive(Clone, Debug)]

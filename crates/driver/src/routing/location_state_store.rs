@@ -13,21 +13,14 @@ use sidereal_protocol::AccountProperties;
 
 use super::blame::{applied, changes_anything};
 use super::{
-    AccountEndpointState, ContainerMetadata, CosmosEndpoint, LocationEffect,
+    AccountEndpointState, ContainerMetadata, CosmosEndpoint, LocationEffect, LocationSnapshot,
     PartitionEndpointState, PartitionFailoverConfig, PartitionHealth, PartitionId,
     RegionPreference, Traffic, build_account_endpoint_state, claim_probe, endpoints_that_left,
     expire_partition_overrides, expire_unavailable_endpoints, forget_partitions, forget_writes,
     mark_endpoint_available, mark_partition_recovered, note_slow_probe, note_writes_served_at,
     sync_partition_endpoint_state,
 };
-use crate::transport::Endpoint;
-
-/// What is known of an account at a moment.
-#[derive(Clone, Debug)]
-pub(crate) struct LocationSnapshot {
-    pub(crate) account: Arc<AccountEndpointState>,
-    pub(crate) partitions: Arc<PartitionEndpointState>,
-}
+use crate::exchange::Endpoint;
 
 /// Holds the current [`LocationSnapshot`].
 #[derive(Debug)]
@@ -58,7 +51,7 @@ impl LocationStateStore {
         self.is_known.load(Ordering::Acquire)
     }
 
-    /// The picture now. It does not change under its reader.
+    /// The current snapshot. It does not change under its reader.
     pub(crate) fn snapshot(&self) -> Guard<Arc<LocationSnapshot>> {
         self.snapshot.load()
     }
@@ -80,13 +73,14 @@ impl LocationStateStore {
         }
     }
 
-    /// Takes in what the account says of itself. Says which endpoints no longer belong to it.
+    /// Applies the account's properties. Returns the endpoints that no longer belong to it.
     pub(crate) fn sync_account_properties(
         &self,
         properties: &AccountProperties,
         now: Instant,
     ) -> Vec<Endpoint> {
         let asks_for_failover = properties.enable_per_partition_failover_behavior;
+        // `rcu` repeats its closure after a lost race, so the closure only computes.
         let before = self.snapshot.rcu(|current| {
             let account =
                 build_account_endpoint_state(&current.account, properties, &self.preference);
@@ -137,7 +131,7 @@ impl LocationStateStore {
         is_due(&before.partitions)
     }
 
-    /// Notes that the probe of a partition was served, and too late: the next one waits longer.
+    /// Records that the probe of a partition was served too late: the next one waits longer.
     pub(crate) fn probe_was_slow(&self, partition: &PartitionId, traffic: Traffic) {
         self.change_partitions(|partitions| note_slow_probe(partitions, partition, traffic));
     }
@@ -159,7 +153,7 @@ impl LocationStateStore {
         });
     }
 
-    /// Drops what is not asked about any more.
+    /// Drops expired entries.
     pub(crate) fn sweep(&self, now: Instant) {
         if !self.snapshot.load().partitions.is_empty() {
             self.change_partitions(|partitions| {
@@ -168,7 +162,7 @@ impl LocationStateStore {
         }
     }
 
-    /// Drops what was known of partitions that a container has no longer: split, merged, or recreated with it.
+    /// Drops entries of partitions that a container no longer has: split, merged, or recreated with it.
     pub(crate) fn sync_container(
         &self,
         before: Option<&ContainerMetadata>,

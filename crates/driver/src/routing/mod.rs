@@ -18,7 +18,9 @@ mod effects;
 mod endpoint_prober;
 mod endpoint_resolution;
 mod location_policy;
+mod location_snapshot;
 mod location_state_store;
+mod metadata_reader;
 mod partition;
 mod partition_endpoint_state;
 mod partition_failover_config;
@@ -34,18 +36,19 @@ use account_endpoint_state::{
     mark_endpoint_available, mark_endpoint_unavailable,
 };
 pub(crate) use account_metadata_cache::AccountMetadataCache;
-pub(crate) use container_cache::{ContainerCache, MetadataFuture, MetadataReader, Stale};
+pub(crate) use container_cache::{ContainerCache, Stale};
 pub use container_metadata::ContainerMetadata;
-pub(crate) use effects::{Attempted, LocationEffect, LocationEffects, of_lost_request};
+pub(crate) use effects::{LocationEffect, LocationEffects, OutcomeSite, of_lost_request};
 pub(crate) use endpoint_prober::EndpointProber;
 pub(crate) use endpoint_resolution::{
-    FailedEndpoints, Route, Wanted, is_elsewhere_left, is_reachable_elsewhere, resolve_hedge,
+    FailedEndpoints, Route, RouteRequest, is_elsewhere_left, is_reachable_elsewhere, resolve_hedge,
     resolve_route, serving_session_home, session_home,
 };
 pub(crate) use location_policy::LocationPolicy;
-pub(crate) use location_state_store::{LocationSnapshot, LocationStateStore};
-pub(crate) use partition::{Partition, PartitionId, TICKS, Tick};
-pub(crate) use partition_endpoint_state::Traffic;
+pub(crate) use location_snapshot::LocationSnapshot;
+pub(crate) use location_state_store::LocationStateStore;
+pub(crate) use metadata_reader::{MetadataFuture, MetadataReader};
+pub(crate) use partition::{Partition, PartitionId, TICKS, Tick, Traffic};
 use partition_endpoint_state::{
     Mechanism, PartitionEndpointState, PartitionFailoverEntry, PartitionHealth,
     UnavailablePartition, claim_probe, expire_partition_overrides, forget_partitions,

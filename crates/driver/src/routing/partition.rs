@@ -7,9 +7,8 @@ use std::time::{Duration, Instant};
 use http::HeaderValue;
 use sidereal_protocol::PartitionKeyRangeId;
 
-use super::Traffic;
 use super::slowness::Slowness;
-use crate::transport::MAX_ENDPOINT_SLOTS;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// Names a partition of an account: range `0` exists in every container.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -52,6 +51,19 @@ impl Partition {
     /// The id of its range.
     pub(crate) fn range(&self) -> &PartitionKeyRangeId {
         &self.id.range
+    }
+}
+
+/// Reads or writes: a partition's traffic of each kind is moved by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Traffic {
+    Reads,
+    Writes,
+}
+
+impl Traffic {
+    pub(crate) fn of(is_write: bool) -> Self {
+        if is_write { Self::Writes } else { Self::Reads }
     }
 }
 

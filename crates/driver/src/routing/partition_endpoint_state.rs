@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use smallvec::SmallVec;
 
 use super::window::{Recovery, doubled};
-use super::{AccountEndpointState, CosmosEndpoint, PartitionFailoverConfig, PartitionId};
+use super::{AccountEndpointState, CosmosEndpoint, PartitionFailoverConfig, PartitionId, Traffic};
+use crate::exchange::Endpoint;
 use crate::options::PartitionLevelFailover;
-use crate::transport::Endpoint;
 
 /// The most partitions that are kept. Beyond it a partition that fails is not moved: its operations retry
 /// elsewhere by themselves, and the endpoint's share decides.
@@ -31,7 +31,7 @@ const LONGEST_WINDOW: Duration = Duration::from_secs(50);
 /// Longer than any process runs, and short enough for every clock.
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
-/// Where partitions are served that are not served where their account is.
+/// Overrides: the partitions that are served elsewhere than the account's preferences say.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PartitionEndpointState {
     overrides: BTreeMap<PartitionId, PartitionOverrides>,
@@ -71,20 +71,7 @@ impl PartitionOverrides {
     }
 }
 
-/// What of a partition is moved.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Traffic {
-    Reads,
-    Writes,
-}
-
-impl Traffic {
-    pub(crate) fn of(is_write: bool) -> Self {
-        if is_write { Self::Writes } else { Self::Reads }
-    }
-}
-
-/// What moves a partition.
+/// The mechanism that moves a partition to another region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mechanism {
     /// Every failure: the service says where writes go by refusing them elsewhere.
@@ -93,7 +80,7 @@ pub(crate) enum Mechanism {
     CircuitBreaker,
 }
 
-/// What is known of the failures of one partition.
+/// The failures of one partition, and the endpoint that serves it.
 #[derive(Clone, Debug)]
 pub(crate) struct PartitionFailoverEntry {
     /// Where it is served: its own region while failures are only counted.
@@ -114,7 +101,7 @@ pub(crate) struct PartitionFailoverEntry {
     relapses: u32,
 }
 
-/// Where an entry stands.
+/// The health of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PartitionHealth {
     /// Failures are counted; the partition has not moved.
@@ -144,7 +131,7 @@ impl PartitionFailoverEntry {
     /// probe in a row after the first: one that is refused costs its operation a round trip; slow ones would be among the
     /// slowest requests, again and again.
     fn window(&self, config: &PartitionFailoverConfig) -> Duration {
-        let base = config.partition_unavailability_duration;
+        let base = config.settings.partition_unavailability_duration;
         let doublings = self.slow_probes.saturating_sub(1).max(self.relapses);
         doubled(base, doublings, MAX_DOUBLINGS).min(LONGEST_WINDOW.max(base))
     }
@@ -180,7 +167,7 @@ impl PartitionFailoverEntry {
         since >= self.window(config).saturating_mul(2)
     }
 
-    /// Whether nothing was heard of it for so long that nobody seems to ask for it.
+    /// Whether it has been idle for so long that it is no longer used.
     fn is_idle(&self, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let heard = self.last_failure_time.max(self.unhealthy_since);
         let heard = self.probed_until.map_or(heard, |until| until.max(heard));
@@ -204,7 +191,7 @@ impl PartitionFailoverEntry {
     /// Counts a failure where the partition is served; says whether it is one too many.
     fn count(&mut self, threshold: u32, now: Instant, config: &PartitionFailoverConfig) -> bool {
         let since = now.saturating_duration_since(self.last_failure_time);
-        if since > config.counter_reset_window {
+        if since > config.settings.counter_reset_window {
             self.failure_count = 0;
         }
         self.failure_count = self.failure_count.saturating_add(1);
@@ -220,7 +207,8 @@ impl PartitionFailoverEntry {
         config: &PartitionFailoverConfig,
     ) -> bool {
         // A failure that is too old to be counted is too old to keep a region from being tried.
-        let is_recent = |at| now.saturating_duration_since(at) <= config.counter_reset_window;
+        let is_recent =
+            |at| now.saturating_duration_since(at) <= config.settings.counter_reset_window;
         let has_failed = |it: &&CosmosEndpoint| self.failed_at(&it.endpoint).is_some_and(is_recent);
         let next = account.read_endpoints().iter().find(|it| !has_failed(it)).cloned();
         match next {
@@ -263,7 +251,7 @@ impl PartitionEndpointState {
         self.overrides.get(partition)?.of(traffic).as_ref()
     }
 
-    /// What would move a partition of an account, if anything.
+    /// The mechanism that would move a partition of an account, if any is in force.
     ///
     /// With one region there is nowhere to move to. Whether the operation is about a partition is the caller's
     /// to know.
@@ -324,8 +312,8 @@ pub(crate) fn sync_partition_endpoint_state(
     config: &PartitionFailoverConfig,
 ) -> PartitionEndpointState {
     let enabled = match account_asks {
-        true => config.if_account_asks,
-        false => config.if_account_does_not,
+        true => config.with_account_opt_in,
+        false => config.without_account_opt_in,
     };
     let mut state = PartitionEndpointState { enabled: Some(enabled), ..state.clone() };
     let is_there = |it: &CosmosEndpoint| {
@@ -333,6 +321,7 @@ pub(crate) fn sync_partition_endpoint_state(
     };
     let kinds = [Traffic::Reads, Traffic::Writes];
     let is_movable = kinds.map(|traffic| state.mechanism(account, traffic).is_some());
+    // An override to or from an endpoint that has left could never be probed.
     state.retain(|traffic, entry| {
         is_movable[usize::from(traffic == Traffic::Writes)]
             && is_there(&entry.current_endpoint)
@@ -388,8 +377,8 @@ pub(crate) fn mark_partition_unavailable(
     }
     let threshold = match (mechanism, traffic) {
         (Mechanism::AutomaticFailover, _) => 0,
-        (Mechanism::CircuitBreaker, Traffic::Reads) => config.read_failure_threshold,
-        (Mechanism::CircuitBreaker, Traffic::Writes) => config.write_failure_threshold,
+        (Mechanism::CircuitBreaker, Traffic::Reads) => config.settings.read_failure_threshold,
+        (Mechanism::CircuitBreaker, Traffic::Writes) => config.settings.write_failure_threshold,
     };
     // Elsewhere it has moved on already, or was only tried by an operation's own retry.
     let is_one_too_many = is_current && entry.count(threshold, now, config);
@@ -491,7 +480,7 @@ pub(crate) fn claim_probe(
         && entry.health(now, config) == PartitionHealth::ProbeCandidate
     {
         // A lease that no clock can hold lasts until its outcome.
-        let until = now.checked_add(config.probe_lease).unwrap_or(now + FOR_EVER);
+        let until = now.checked_add(config.settings.probe_lease).unwrap_or(now + FOR_EVER);
         *entry = Arc::new(PartitionFailoverEntry {
             probed_until: Some(until),
             ..PartitionFailoverEntry::clone(entry)
@@ -501,7 +490,7 @@ pub(crate) fn claim_probe(
 }
 
 /// The state without entries that count failures too old to matter. What has moved stays until it is probed, or until
-/// nobody asks for it any more.
+/// it is no longer used.
 pub(crate) fn expire_partition_overrides(
     state: &PartitionEndpointState,
     now: Instant,
@@ -510,7 +499,8 @@ pub(crate) fn expire_partition_overrides(
     let mut state = state.clone();
     state.retain(|_, entry| match entry.health(now, config) {
         PartitionHealth::Counting => {
-            now.saturating_duration_since(entry.last_failure_time) <= config.counter_reset_window
+            now.saturating_duration_since(entry.last_failure_time)
+                <= config.settings.counter_reset_window
         }
         PartitionHealth::Unhealthy | PartitionHealth::ProbeCandidate => !entry.is_idle(now, config),
     });

@@ -10,7 +10,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// A token bucket that holds two reads, kept as the moment at which it is full (GCRA, the leaky bucket as a meter).
 ///
 /// The second read is for operations that wait: a write that was refused because the write region has moved knows
-/// that the account is not as it was read, even if that was a moment ago. Whoever asks in passing leaves it alone,
+/// that the account is not as it was read, even if that was a moment ago. A request that does not wait leaves it alone,
 /// so they are an interval apart, and all reads together no more than one more than that.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RefreshAllowance {
@@ -23,12 +23,12 @@ impl RefreshAllowance {
         Self { full_at: now }
     }
 
-    /// What is left after a read.
+    /// The allowance after a read.
     pub(super) fn after_read(self, now: Instant) -> Self {
         Self { full_at: self.full_at.max(now) + INTERVAL }
     }
 
-    /// When a read may begin that nobody waits for.
+    /// The earliest start of a read without waiters.
     pub(super) fn in_passing(&self) -> Instant {
         self.full_at
     }

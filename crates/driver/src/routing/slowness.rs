@@ -33,6 +33,8 @@ impl Slowness {
     /// counting starts over.
     pub(crate) fn slow(&self, threshold: u32) -> bool {
         // Relaxed, here and below: counts by themselves. Exactly one thread brings this one to the number, and resets it.
+        // Relaxed, here and below: each counter is a statistic by itself. A count that is lost between two threads
+        // delays the verdict by one request.
         let in_a_row = self.in_a_row.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let slow = self.slow.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         let sampled = self.sampled.load(Ordering::Relaxed);
@@ -72,6 +74,7 @@ impl Slowness {
 }
 
 fn is_sampled(activity_id: Uuid) -> bool {
+    // The low bits of a version 4 UUID are random; no random number is drawn for it.
     (activity_id.as_u128() as u32).is_multiple_of(SAMPLE)
 }
 
@@ -90,7 +93,7 @@ mod tests {
         Uuid::from_u128(number.into())
     }
 
-    /// How many failures a share of slow requests, one in so many, makes of a thousand.
+    /// The failures among a thousand requests of which one in `n` is slow.
     fn failures_of_a_thousand(one_in: u32) -> usize {
         let slowness = Slowness::default();
         let slow = |number: &u32| match number % one_in {

@@ -15,9 +15,9 @@ use tokio::sync::{Notify, Semaphore, SemaphorePermit, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{AccountEndpointState, PartitionId};
+use crate::exchange::Endpoint;
 use crate::retry::Backoff;
 use crate::system::{Clock, TaskSpawner};
-use crate::transport::Endpoint;
 
 /// The most outages that are kept: beyond it, writes retry by themselves.
 const MAX_OUTAGES: usize = 10_000;
@@ -88,6 +88,7 @@ pub(crate) struct WriteProbe(Arc<Outage>);
 
 impl Drop for WriteProbe {
     fn drop(&mut self) {
+        // `notify_one` keeps a permit: the next probe starts even if its waiter has not begun to wait.
         self.0.probed.notify_one();
     }
 }
@@ -221,6 +222,7 @@ impl WriteGate {
         self.is_lost.send_modify(|is_lost| {
             let outages = self.outages.load();
             *is_lost = outages.values().any(|it| it.cause == OutageCause::Lost);
+            // Relaxed: ordered by the lock of `send_modify`, which is taken for changes alone and not on the way of a request.
             self.is_closed.store(!outages.is_empty(), Ordering::Relaxed);
         });
         before

@@ -2,7 +2,7 @@
 
 use sidereal_protocol::{ConsistencyLevel, OperationType, ReadConsistencyStrategy, ResourceType};
 
-/// What decides how current a read must be.
+/// The inputs of the decision how current a read must be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReadTerms {
     /// How the call and the settings want reads to get their consistency.
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_level_beyond_the_account_s_reads_a_local_quorum_where_the_settings_say_so() {
+    fn a_stronger_level_than_the_account_s_reads_a_local_quorum_by_option() {
         let asked = |level, upgrades_to_local_quorum| ReadTerms {
             level: Some(level),
             upgrades_to_local_quorum,

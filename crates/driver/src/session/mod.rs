@@ -10,5 +10,5 @@ mod session_state;
 
 pub(crate) use consistency::{ReadTerms, sends_session_token};
 pub(crate) use region_lag::RegionLags;
-pub(crate) use session_container::{Seen, SessionContainer, SessionHeaders, SessionNews};
+pub(crate) use session_container::{SessionContainer, SessionHeaders, SessionNews, SessionPoint};
 pub use session_state::{LogSequenceNumber, SessionState};

@@ -7,19 +7,19 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::transport::MAX_ENDPOINT_SLOTS;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
-/// A lag beyond it is not kept: the region is not behind for a moment, it is not replicated to.
+/// The longest lag that is kept: beyond it, replication to the region has stopped.
 const LONGEST: Duration = Duration::from_secs(10);
 
-/// The time in which trust in a lag is lost: the older it is, the earlier a trial may come.
+/// The time in which a measured lag loses its weight: the older it is, the earlier a trial may come.
 const DECAY: Duration = Duration::from_secs(10);
 
 /// The least time between two trials of a region. Without it, every read that comes while a trial is under way in a slow
 /// region would be one more.
 const TRIAL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Added to what was met: the next read would come too early by as little as this one.
+/// Added to the measured lag, so that the next read does not come just too early.
 const MARGIN: Duration = Duration::from_millis(1);
 
 /// The lag of each region, by the slot of its endpoint.
@@ -39,7 +39,7 @@ impl RegionLags {
         Self { origin, lags, trials: [const { AtomicU32::new(0) }; MAX_ENDPOINT_SLOTS] }
     }
 
-    /// Takes in that a region did not have what the session had seen for this long.
+    /// Records that a region did not have progress of this age: its lag is longer.
     pub(crate) fn missed(&self, slot: usize, age: Duration, now: Instant) {
         let Some(lag) = self.lags.get(slot) else { return };
         let met = age + age / 4 + MARGIN;
@@ -49,7 +49,7 @@ impl RegionLags {
         self.store(lag, met.max(self.lag(slot)), now);
     }
 
-    /// Takes in that a region had what the session had seen for this long: it is not behind by more.
+    /// Records that a region had progress of this age: its lag is shorter.
     pub(crate) fn arrived(&self, slot: usize, age: Duration, now: Instant) {
         let Some(lag) = self.lags.get(slot) else { return };
         if age < self.lag(slot) {
@@ -57,13 +57,13 @@ impl RegionLags {
         }
     }
 
-    /// How much longer a region is likely to be without what the session has seen for this long.
+    /// The time until a region is likely to have progress of this age.
     pub(crate) fn behind(&self, slot: usize, age: Duration) -> Option<Duration> {
         let left = self.lag(slot).checked_sub(age)?;
         (!left.is_zero()).then_some(left)
     }
 
-    /// Whether a read that is likely to come too early is sent all the same, as the trial of its region: one at a time, and
+    /// Claims the trial of a region: a read that is sent although it is likely to come too early. One at a time, and
     /// the less likely it is to fail, the sooner after what is known was confirmed.
     pub(crate) fn claim_trial(&self, slot: usize, age: Duration, now: Instant) -> bool {
         let (Some(lag), Some(trial)) = (self.lags.get(slot), self.trials.get(slot)) else {
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!(lags.behind(1, Duration::ZERO), Some(5 * MS));
     }
 
-    /// Every read that came while the trial of a slow region was under way was one more: half a second for each.
+    /// Regression: every read during the trial of a slow region was one more trial, half a second for each.
     #[test]
     fn one_read_at_a_time_tries_whether_a_region_has_become_faster() {
         let origin = Instant::now();

@@ -1,4 +1,4 @@
-//! What the sessions of a driver have seen, container by container and range by range.
+//! The driver's sessions: the progress that was seen of each container, by partition range.
 //!
 //! No lock: the progress of a range is replaced whole, by compare-and-swap that retries, so that no
 //! concurrent response's token is lost. A response changes the range that it is about and nothing else.
@@ -43,7 +43,7 @@ impl Default for SessionContainer {
     }
 }
 
-/// What a request carries of its session.
+/// The session headers of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SessionHeaders {
     /// How far the session is.
@@ -51,14 +51,14 @@ pub(crate) struct SessionHeaders {
     /// The container that it has seen. A container that was recreated under the same name refuses the request,
     /// where it would else wait for a session that never arrives.
     pub(crate) rid: Option<HeaderValue>,
-    /// When and where the session got so far, if it keeps the token as it is sent; else it was put together for the
+    /// When and where the token was seen, if it is sent as it is kept; `None` if it was put together for the
     /// request.
-    pub(crate) kept: Option<Seen>,
+    pub(crate) kept: Option<SessionPoint>,
 }
 
-/// When and where a session got as far as it is.
+/// When and where a session made its last progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Seen {
+pub(crate) struct SessionPoint {
     pub(crate) at: Instant,
     /// The slot of the endpoint that showed it.
     pub(crate) slot: usize,
@@ -73,7 +73,7 @@ impl SessionHeaders {
     }
 }
 
-/// What a response says of a container beside its progress.
+/// News of a container in a response, beside its progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SessionNews {
     /// Nothing: it is the container that the session has seen, or the first one that it sees.
@@ -94,22 +94,26 @@ struct ContainerSession {
     ranges: ArcSwap<BTreeMap<PartitionKeyRangeId, Arc<RangeSession>>>,
 }
 
-/// How far a session is in one range.
+/// The progress of a session in one range.
 #[derive(Debug)]
 struct RangeSession {
     progress: ArcSwap<Progress>,
 }
 
-/// Progress in a range, and the header that says so.
+/// Progress in a range, with its encoded header.
 #[derive(Debug)]
 struct Progress {
     token: PartitionSessionToken,
     header: HeaderValue,
-    seen: Seen,
+    seen: SessionPoint,
 }
 
 impl Progress {
-    fn new(range: &PartitionKeyRangeId, token: PartitionSessionToken, seen: Seen) -> Option<Self> {
+    fn new(
+        range: &PartitionKeyRangeId,
+        token: PartitionSessionToken,
+        seen: SessionPoint,
+    ) -> Option<Self> {
         let header = header_of(range, &token)?;
         Some(Self { token, header, seen })
     }
@@ -120,7 +124,7 @@ fn header_of(range: &PartitionKeyRangeId, token: &PartitionSessionToken) -> Opti
 }
 
 impl SessionContainer {
-    /// What a request to a container carries: the token of the range that it is about, where that is known, with what
+    /// The session headers of a request to a container: the token of its range, where that is known, with what
     /// was seen of the ranges that it was split or merged from; else of all ranges, from which the service
     /// takes the part it needs.
     pub(crate) fn token_for(
@@ -139,7 +143,7 @@ impl SessionContainer {
         Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept })
     }
 
-    /// What a request carries that may be about several ranges: the token of each, with what was seen of the ranges that it
+    /// The session headers of a request to several ranges: the token of each, with what was seen of the ranges that it
     /// was split or merged from. Others are left out where the container's list of ranges `knows` them, as gone or as
     /// elsewhere, so that the header does not grow with each split; the list may be behind a split that the session has seen.
     pub(crate) fn token_for_ranges<'a>(
@@ -168,13 +172,13 @@ impl SessionContainer {
         Some(SessionHeaders { token, rid: session.rid.get().cloned(), kept: None })
     }
 
-    /// Takes in what a response says of its container's progress. Says whether the container is not the one
+    /// Merges the progress that a response names. Says whether the container is not the one
     /// that the session has seen.
     pub(crate) fn observe(
         &self,
         container: &Arc<str>,
         response: &HeaderMap,
-        seen: Seen,
+        seen: SessionPoint,
     ) -> SessionNews {
         let said = ResponseHeaders::new(response).session_progress();
         let Some(text) = said.token else { return SessionNews::Same };
@@ -261,7 +265,7 @@ fn inherited(
     ranges: &Ranges,
     range: &PartitionKeyRangeId,
     parents: &[PartitionKeyRangeId],
-) -> Option<(HeaderValue, Option<Seen>)> {
+) -> Option<(HeaderValue, Option<SessionPoint>)> {
     let own = ranges.get(range).map(|it| it.progress.load());
     let parents = parents.iter().filter_map(|parent| ranges.get(parent));
     let seen = parents.fold(None, |seen: Option<PartitionSessionToken>, parent| {
@@ -280,7 +284,7 @@ fn inherited(
 }
 
 /// The token of all ranges, and since when the session keeps it so.
-fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<Seen>)> {
+fn all_of(ranges: &Ranges) -> Option<(HeaderValue, Option<SessionPoint>)> {
     if let (1, Some(only)) = (ranges.len(), ranges.values().next()) {
         let progress = only.progress.load();
         return Some((progress.header.clone(), Some(progress.seen)));
@@ -305,7 +309,13 @@ impl ContainerSession {
         })
     }
 
-    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
+    fn advance(
+        &self,
+        range: &PartitionKeyRangeId,
+        token: &PartitionSessionToken,
+        seen: SessionPoint,
+    ) {
+        // The usual case copies no map: the range is known.
         if let Some(known) = self.ranges.load().get(range) {
             return known.advance(range, token, seen);
         }
@@ -329,10 +339,16 @@ impl ContainerSession {
 }
 
 impl RangeSession {
-    fn advance(&self, range: &PartitionKeyRangeId, token: &PartitionSessionToken, seen: Seen) {
+    fn advance(
+        &self,
+        range: &PartitionKeyRangeId,
+        token: &PartitionSessionToken,
+        seen: SessionPoint,
+    ) {
         if self.progress.load().token.covers(token) {
             return;
         }
+        // `rcu` merges again after a lost race: progress of another thread is never overwritten by less.
         self.progress.rcu(|current| match Progress::new(range, current.token.merge(token), seen) {
             Some(progress) => Arc::new(progress),
             None => Arc::clone(current),
@@ -355,7 +371,7 @@ mod tests {
 
     impl SessionContainer {
         fn take(&self, container: &Arc<str>, response: &HeaderMap) -> SessionNews {
-            self.observe(container, response, Seen { at: Instant::now(), slot: 1 })
+            self.observe(container, response, SessionPoint { at: Instant::now(), slot: 1 })
         }
     }
 
@@ -401,7 +417,7 @@ mod tests {
         assert_eq!(of_range(&sessions, 2, &[]), None);
     }
 
-    /// A read of a child range could miss what was written to the range before it was split.
+    /// Regression: a read of a child range could miss what was written to the range before its split.
     #[test]
     fn a_range_has_seen_what_its_parents_have() {
         let sessions = SessionContainer::default();
@@ -415,7 +431,7 @@ mod tests {
         assert_eq!(of_range(&sessions, 3, &[0, 1, 2]).unwrap(), "3:-1#8", "a merge of two");
     }
 
-    /// The token of a query grew with each split, until no server took the header.
+    /// Regression: the token of a query grew with each split, until no server took the header.
     #[test]
     fn a_token_of_several_ranges_names_only_those_that_are_there() {
         let sessions = SessionContainer::default();

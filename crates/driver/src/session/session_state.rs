@@ -1,4 +1,4 @@
-//! What one response says of its replica's log.
+//! The position of a replica's log, as one response tells it.
 
 use std::fmt;
 
@@ -28,10 +28,10 @@ impl fmt::Display for LogSequenceNumber {
     }
 }
 
-/// How far the replica was that answered.
+/// The position of the replica that answered, in the log of its partition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionState {
-    /// The last entry that it has.
+    /// The last entry that it has applied.
     pub lsn: Option<LogSequenceNumber>,
     /// The last entry that every region has.
     pub global_committed_lsn: Option<LogSequenceNumber>,

@@ -19,7 +19,7 @@ pub(super) struct QuotaUsage {
 }
 
 impl QuotaUsage {
-    /// The quota of this process; none if it has none, or the system has no control groups.
+    /// The quota of this process; `None` without one, or without control groups.
     pub(super) fn read() -> Option<Self> {
         let memberships = fs::read_to_string("/proc/self/cgroup").ok()?;
         Self::read_below(Path::new(MOUNT), &memberships)
@@ -46,7 +46,7 @@ impl QuotaUsage {
         Some(Self { processors, used: Duration::from_micros(used.trim().parse().ok()?) })
     }
 
-    /// Quota and period have a file each; a quota of -1 is none.
+    /// Quota and period have a file each; a quota of -1 means unlimited.
     fn version_1(mount: &Path) -> Option<Self> {
         let text = |path: &str| fs::read_to_string(mount.join(path)).ok();
         let processors = ratio(&text("cpu/cpu.cfs_quota_us")?, &text("cpu/cpu.cfs_period_us")?)?;

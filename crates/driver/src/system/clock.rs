@@ -17,7 +17,7 @@ use uuid::Uuid;
 #[derive(Clone, Default)]
 pub struct Clock(Option<Arc<Simulation>>);
 
-/// What a simulation is derived from.
+/// The seed and start of a simulation.
 struct Simulation {
     /// The moment of tokio's clock that stands for `wall_origin`.
     origin: Instant,
@@ -48,7 +48,7 @@ impl Clock {
         })))
     }
 
-    /// The same simulation from its start, with processors that are this busy; `None` is not known. The
+    /// Restarts the simulation with processors that are this busy; `None` is not known. The
     /// system's clock stays the system's.
     #[must_use]
     pub fn with_cpu_load(self, load: Option<f64>) -> Self {
@@ -75,7 +75,7 @@ impl Clock {
     #[allow(clippy::disallowed_methods, reason = "the one place that reads it")]
     pub fn wall(&self) -> SystemTime {
         match &self.0 {
-            // Read anew, not derived: the system's time is corrected while a process runs.
+            // Read each time, not derived: the system's time is corrected while a process runs.
             None => SystemTime::now(),
             Some(it) => it.wall_origin + Self::now().saturating_duration_since(it.origin),
         }

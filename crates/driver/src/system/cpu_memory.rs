@@ -53,7 +53,7 @@ impl CpuMemoryMonitor {
         monitor
     }
 
-    /// The last reading; none before the first.
+    /// The last reading; `None` before the first.
     #[must_use]
     pub fn latest(&self) -> Option<MachineReading> {
         self.0.load().latest().copied()
@@ -79,7 +79,7 @@ impl CpuMemoryMonitor {
     }
 }
 
-/// Reads until nobody listens any more or the owner of the task shuts down.
+/// Reads until the last listener is gone or the owner of the task shuts down.
 ///
 /// Reading takes a few system calls that do not wait, so it happens where the task runs.
 async fn keep_reading(
@@ -190,7 +190,7 @@ fn gibibytes(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1_u32 << 30)
 }
 
-/// What one look at the machine showed.
+/// One reading of the machine's load.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineReading {
     /// When.

@@ -1,4 +1,4 @@
-//! What the driver needs of the process and the machine it lives in: a clock, tasks that run beside
+//! Services of the process and the machine: a clock, tasks that run beside
 //! requests, and how busy the machine is.
 
 mod cgroup;

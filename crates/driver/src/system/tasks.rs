@@ -1,6 +1,6 @@
-//! Tasks that run beside requests: who owns them, and how they end.
+//! Background tasks: their owner, and how they end.
 //!
-//! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). Whoever only
+//! One [`BackgroundTaskManager`] owns them all; its end is theirs (structured concurrency). A caller that only
 //! starts tasks holds a [`TaskSpawner`], which keeps nothing alive. Join handles are not collected: a task
 //! counts itself in and out, and is told to end through a cancellation token, so that a driver that starts
 //! one per connection does not grow with its age.
@@ -42,7 +42,7 @@ impl BackgroundTaskManager {
     /// An owner whose tasks run on a given runtime.
     #[must_use]
     pub fn on(runtime: Handle) -> Self {
-        Self(TaskSpawner(Arc::new(Shared {
+        Self(TaskSpawner(Arc::new(TaskState {
             runtime,
             parent: None,
             running: TaskTracker::new(),
@@ -133,9 +133,9 @@ pub enum ShutdownOutcome {
 
 /// Starts tasks that a [`BackgroundTaskManager`] owns.
 #[derive(Clone)]
-pub struct TaskSpawner(Arc<Shared>);
+pub struct TaskSpawner(Arc<TaskState>);
 
-struct Shared {
+struct TaskState {
     runtime: Handle,
     /// The owner around this one, which waits for these tasks too.
     parent: Option<TaskSpawner>,
@@ -146,7 +146,7 @@ struct Shared {
 }
 
 impl TaskSpawner {
-    /// Starts a task and says whether it did: once the owner shuts down or is gone, nothing is started.
+    /// Starts a task. Returns `false` if the owner is shutting down or gone: then nothing is started.
     ///
     /// A panic ends the task alone, and is logged under its name.
     pub fn spawn(
@@ -182,7 +182,7 @@ impl TaskSpawner {
     /// outer one's shutdown waits for them.
     #[must_use]
     pub fn scope(&self) -> BackgroundTaskManager {
-        BackgroundTaskManager(TaskSpawner(Arc::new(Shared {
+        BackgroundTaskManager(TaskSpawner(Arc::new(TaskState {
             runtime: self.0.runtime.clone(),
             parent: Some(self.clone()),
             running: TaskTracker::new(),
@@ -229,7 +229,7 @@ impl fmt::Debug for TaskSpawner {
 async fn catching_panics<F: Future>(future: F) -> Result<F::Output, Box<dyn Any + Send>> {
     let mut future = pin!(future);
     std::future::poll_fn(|context| {
-        // A future that panicked is not polled again, so nobody sees it half changed.
+        // A future that panicked is not polled again, so its broken state is never seen.
         match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context))) {
             Ok(progress) => progress.map(Ok),
             Err(panic) => Poll::Ready(Err(panic)),

@@ -8,9 +8,10 @@ use sidereal_protocol::{Addressing, CosmosStatus, OperationType, ResourceLink, R
 
 use crate::{CosmosOperation, ErrorKind, OperationTarget};
 
+// `db.system.name` in the semantic conventions of OpenTelemetry for databases.
 const SYSTEM: &str = "azure.cosmosdb";
 
-/// What an operation is, whatever came of it.
+/// The attributes of an operation that do not depend on its outcome.
 pub(super) fn of_operation(operation: &CosmosOperation) -> Vec<KeyValue> {
     let mut attributes = Vec::with_capacity(7);
     attributes.push(KeyValue::new("db.system.name", SYSTEM));
@@ -57,7 +58,7 @@ fn names_in(link: &ResourceLink) -> (Option<&str>, Option<&str>) {
     (database, container)
 }
 
-/// What the conventions call an operation: `read_item`, `query_items`.
+/// The name of an operation in the semantic conventions: `read_item`, `query_items`.
 pub(super) fn operation_name(operation: &CosmosOperation) -> Cow<'static, str> {
     use OperationType::{Batch, Create, Delete, Patch, Query, Read, ReadFeed, Replace, Upsert};
     use ResourceType::Document;

@@ -3,7 +3,7 @@
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::UpDownCounter;
 
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// A driver that is counted for as long as it lives.
 #[derive(Debug)]

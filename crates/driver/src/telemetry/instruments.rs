@@ -1,4 +1,4 @@
-//! The instruments of a runtime, and what an operation that has ended adds to them.
+//! The metric instruments of a runtime, and the measurements of an operation that has ended.
 
 use opentelemetry::metrics::{Counter, Histogram, Meter, UpDownCounter};
 use opentelemetry::{InstrumentationScope, KeyValue};
@@ -7,8 +7,8 @@ use super::ActiveInstance;
 use super::attributes::{of_operation, of_outcome};
 use super::shards::Transports;
 use crate::diagnostics::{DiagnosticsContext, ExecutionContext, RequestDiagnostics};
-use crate::runtime::Planes;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
+use crate::planes::Planes;
 use crate::{CosmosOperation, CosmosResponse, Error};
 
 /// Seconds, as the conventions advise for operations of a database.
@@ -20,7 +20,7 @@ const CHARGE_BOUNDARIES: [f64; 9] = [1.0, 5.0, 10.0, 25.0, 50.0, 100.0, 250.0, 5
 /// Most operations need one attempt, and diagnostics keep 32.
 const ATTEMPTS_BOUNDARIES: [f64; 7] = [1.0, 2.0, 3.0, 4.0, 8.0, 16.0, 32.0];
 
-/// What a runtime measures.
+/// The instruments of a runtime.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     duration: Histogram<f64>,
@@ -34,7 +34,7 @@ pub(crate) struct Metrics {
 }
 
 impl Metrics {
-    /// Under what name a provider is asked for a meter.
+    /// The instrumentation scope of the meter.
     pub(crate) fn scope() -> InstrumentationScope {
         InstrumentationScope::builder(env!("CARGO_PKG_NAME"))
             .with_version(env!("CARGO_PKG_VERSION"))

@@ -1,4 +1,4 @@
-//! How many connections there are, endpoint by endpoint, for whoever collects.
+//! The number of connections by endpoint, counted when a metric reader collects.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -7,8 +7,9 @@ use arc_swap::ArcSwap;
 use opentelemetry::KeyValue;
 use opentelemetry::metrics::AsyncInstrument;
 
-use crate::runtime::Planes;
-use crate::transport::{AdaptiveTransport, Endpoint};
+use crate::exchange::Endpoint;
+use crate::planes::Planes;
+use crate::transport::AdaptiveTransport;
 
 /// The transports whose connections are counted.
 ///
@@ -22,7 +23,7 @@ struct Transport {
     transport: Weak<AdaptiveTransport>,
 }
 
-/// What connections are counted by.
+/// The attributes that connections are counted by.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Group {
     endpoint: Endpoint,
@@ -31,13 +32,14 @@ struct Group {
 }
 
 impl Transports {
-    /// Counts the connections of these planes from now on, and no more those that are gone.
+    /// Counts the connections of these planes from now on, and forgets planes that are gone.
     pub(super) fn add(&self, planes: &Planes) {
         let added = [("data", &planes.data), ("metadata", &planes.metadata)];
         let added = added.map(|(plane, it)| {
             let transport = Arc::downgrade(&it.transport);
             Transport { plane, transport }
         });
+        // Copied on change: planes are added seldom, and counted by a reader that must not wait.
         self.0.rcu(|known| {
             let alive = known.iter().filter(|it| it.transport.strong_count() > 0);
             alive.chain(&added).cloned().collect::<Vec<_>>()

@@ -1,7 +1,7 @@
 //! Spans of operations, by OpenTelemetry's semantic conventions for Cosmos DB.
 //!
 //! A span is made when its operation ends, from its diagnostics, with the times that it had: nothing on the way of a
-//! request knows of it, and an operation of which nobody wants a span costs a look at a pointer. Its parent is the
+//! request knows of it, and without a tracer provider an operation pays for a pointer check. Its parent is the
 //! context that is current then, which is the one of the caller.
 
 use std::time::SystemTime;
@@ -65,7 +65,7 @@ impl Spans {
     }
 }
 
-/// What an operation cost, and where it went.
+/// The attributes of an operation's cost and regions.
 fn of_request(
     operation: &CosmosOperation,
     diagnostics: &DiagnosticsContext,

@@ -13,8 +13,9 @@ use arc_swap::ArcSwap;
 use super::sharding::{
     EndpointShardPool, PoolContext, PoolKind, PoolSnapshot, ReservedStream, SendTerms,
 };
-use super::{Endpoint, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpVersions};
+use super::{HttpRequest, HttpResponse, HttpVersions};
 use crate::diagnostics::RequestDiagnostics;
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind};
 use crate::system::{Clock, CpuLoad};
 
 /// How long an endpoint that reset a stream with `HTTP_1_1_REQUIRED` (RFC 9113, section 7) is not offered
@@ -63,7 +64,7 @@ impl AdaptiveTransport {
     ///
     /// # Errors
     ///
-    /// What kept the request from its response, and how far it got.
+    /// [`HttpError`]: why no response came, and how far the request got.
     pub async fn send(
         &self,
         endpoint: &Endpoint,
@@ -201,7 +202,7 @@ impl AdaptiveTransport {
         }
     }
 
-    /// What there is now, endpoint by endpoint.
+    /// The pools at this moment, by endpoint.
     #[must_use]
     pub fn snapshots(&self) -> Vec<PoolSnapshot> {
         self.endpoints.load().values().map(|entry| entry.pool.load().snapshot()).collect()

@@ -1,10 +1,9 @@
-//! When each endpoint last answered: a region that is lost without a word is told by its silence.
+//! The time of each endpoint's last answer, to detect regions that are lost without an error.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-/// The most endpoints of an account whose answers are kept. More regions than any account has.
-pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
+use crate::exchange::MAX_ENDPOINT_SLOTS;
 
 /// The resolution. Coarse, so that requests on several cores seldom write to the same cache line.
 const TICK: Duration = Duration::from_millis(64);

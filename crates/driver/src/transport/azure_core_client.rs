@@ -18,10 +18,10 @@ use percent_encoding::percent_decode_str;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError, HttpErrorKind,
-    HttpFuture, HttpRequest, HttpResponse, RequestSentStatus,
+    HttpClient, HttpClientConfig, HttpClientFactory, HttpFuture, HttpRequest, HttpResponse,
 };
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 
 /// The most bytes a response may have. The service sends a few megabytes at most.
 const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
@@ -84,7 +84,7 @@ impl AzureCoreHttpClient {
         request: &Request,
         diagnostics: &mut RequestDiagnostics,
     ) -> Result<HttpResponse, HttpError> {
-        let answer = self.inner.execute_request(request).await.map_err(failed)?;
+        let answer = self.inner.execute_request(request).await.map_err(sdk_error)?;
         diagnostics.record(RequestEventKind::ResponseHeadersReceived);
         let (status, headers, body) = answer.deconstruct();
         let body = whole(body, MAX_RESPONSE_BYTES).await?;
@@ -162,7 +162,7 @@ fn http_headers(headers: azure_core::http::headers::Headers) -> Result<HeaderMap
         let name = HeaderName::try_from(name.as_str());
         let value = HeaderValue::try_from(value.as_str());
         let (Ok(name), Ok(value)) = (name, value) else {
-            return Err(unreadable("the answer has a header that is none of HTTP"));
+            return Err(unreadable("the answer has a malformed header"));
         };
         map.insert(name, value);
     }
@@ -175,7 +175,7 @@ async fn whole(body: AsyncResponseBody, limit: usize) -> Result<Bytes, HttpError
     let mut only = Bytes::new();
     let mut joined = BytesMut::new();
     while let Some(piece) = poll_fn(|context| body.as_mut().poll_next(context)).await {
-        let piece = piece.map_err(failed)?;
+        let piece = piece.map_err(sdk_error)?;
         if only.len() + joined.len() + piece.len() > limit {
             return Err(too_long(limit));
         }
@@ -222,7 +222,7 @@ fn evicted(request_sent: RequestSentStatus) -> HttpError {
 }
 
 /// An error of the client. Its text stays in the source, for it may quote the request.
-fn failed(error: azure_core::Error) -> HttpError {
+fn sdk_error(error: azure_core::Error) -> HttpError {
     let (kind, message) = match error.kind() {
         ErrorKind::Connection => (HttpErrorKind::Connect, "no connection could be made"),
         ErrorKind::Io => (HttpErrorKind::ConnectionLost, "the connection ended before the answer"),

@@ -1,4 +1,4 @@
-//! Claims challenges: what a token must say before the service takes it (continuous access evaluation, CAE).
+//! Claims challenges: claims that the service demands of an access token (continuous access evaluation, CAE).
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! A counter of what goes on now, as an RAII guard.
+//! Counts operations in progress with an RAII guard.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -32,7 +32,7 @@ struct HeaderTemplate {
 pub(super) struct VaryingHeaders<'a> {
     pub(super) date: HeaderValue,
     pub(super) activity_id: HeaderValue,
-    /// What the request brings.
+    /// The request's own headers.
     pub(super) own: &'a HeaderList,
     pub(super) authorization: HeaderValue,
 }

@@ -81,7 +81,7 @@ impl CosmosHeadersPolicy {
         self.templates.fill(varying, |varying| self.built(varying))
     }
 
-    /// The same by insertion.
+    /// Builds the header map by insertion, for the first request of a shape.
     fn built(&self, varying: VaryingHeaders<'_>) -> HeaderMap {
         let mut headers = HeaderMap::with_capacity(HEADERS_EXPECTED);
         headers.insert(names::DATE, varying.date);
@@ -148,7 +148,7 @@ fn uuid_header(id: Uuid) -> HeaderValue {
     value
 }
 
-/// Who we are, in the form of the service's own SDKs, then what the application adds.
+/// The user agent, in the form of the service's own SDKs, then the application's additions.
 fn user_agent(extra: &[&str]) -> HeaderValue {
     let mut text = format!(
         "sidereal/{version} (drv={version}; {os}; {arch})",

@@ -1,4 +1,4 @@
-//! Where clients come from, and what each is made with.
+//! Factories of HTTP clients, and the configuration of a client.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 use super::HttpFuture;
-use super::{Endpoint, HttpClient, InvalidProxy, ProxyConfig};
+use super::{HttpClient, InvalidProxy, ProxyConfig};
+use crate::exchange::Endpoint;
 use crate::options::OptionLayers;
 use crate::system::TaskSpawner;
 
@@ -21,13 +22,13 @@ pub trait HttpClientFactory: fmt::Debug + Send + Sync {
 }
 
 /// Asked before each connection that a client makes.
-#[cfg(feature = "fault_injection")]
+#[cfg(feature = "fault-injection")]
 pub(crate) trait ConnectGate: fmt::Debug + Send + Sync {
     /// Waits until the connection may be made, or says why it must not.
     fn before_connect(&self) -> HttpFuture<'_, ()>;
 }
 
-/// What a client is made with.
+/// The configuration of an HTTP client.
 ///
 /// Data and metadata requests have a configuration each; they differ in their timeouts.
 #[derive(Clone, Debug)]
@@ -65,24 +66,24 @@ pub struct HttpClientConfig {
     pub http2_keep_alive_timeout: Duration,
     /// Hosts beside loopback whose certificates are not checked if `accept_invalid_certs` says so.
     pub emulator_hosts: BTreeSet<String>,
-    /// What each connection waits for, so that faults reach also those that a client makes by itself.
-    #[cfg(feature = "fault_injection")]
+    /// A gate that each connection waits at, so that faults also reach those that a client makes by itself.
+    #[cfg(feature = "fault-injection")]
     pub(crate) connect_gate: Option<Arc<dyn ConnectGate>>,
-    /// Who owns the tasks of connections; nobody where a client is made outside a driver.
+    /// The owner of connections' tasks; `None` if a client is made outside a driver.
     pub(crate) tasks: Option<TaskSpawner>,
 }
 
 impl HttpClientConfig {
-    /// What the settings say for data requests.
+    /// The configuration of clients for data requests, from the settings.
     ///
     /// # Errors
     ///
-    /// The environment names a proxy that cannot be used.
+    /// [`InvalidProxy`] if the environment names a proxy that cannot be used.
     pub fn data_plane(options: &OptionLayers) -> Result<Self, InvalidProxy> {
         Self::with_environment(options, |name| std::env::var(name).ok())
     }
 
-    /// The same with an environment of the caller's, which names the proxy.
+    /// The configuration of clients for data requests, with the proxy from a lookup of variables.
     fn with_environment(
         options: &OptionLayers,
         variable: impl Fn(&str) -> Option<String>,
@@ -115,17 +116,17 @@ impl HttpClientConfig {
             http2_keep_alive_interval: client.http2_keep_alive_interval(),
             http2_keep_alive_timeout: client.http2_keep_alive_timeout(),
             emulator_hosts: client.emulator_hosts().cloned().unwrap_or_default(),
-            #[cfg(feature = "fault_injection")]
+            #[cfg(feature = "fault-injection")]
             connect_gate: None,
             tasks: None,
         })
     }
 
-    /// What the settings say for metadata requests.
+    /// The configuration of clients for metadata requests, from the settings.
     ///
     /// # Errors
     ///
-    /// The environment names a proxy that cannot be used.
+    /// [`InvalidProxy`] if the environment names a proxy that cannot be used.
     pub fn metadata(options: &OptionLayers) -> Result<Self, InvalidProxy> {
         let request_timeout = options.connection().metadata_request_timeout();
         Ok(Self { request_timeout, ..Self::data_plane(options)? })
@@ -172,7 +173,7 @@ impl HttpClientConfig {
 /// Which versions of HTTP a connection may speak.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum HttpVersions {
-    /// TLS offers both and the peer chooses (ALPN); in cleartext, where nobody can choose, HTTP/1.1.
+    /// TLS offers both and the peer chooses (ALPN); in cleartext, without ALPN, HTTP/1.1.
     #[default]
     Negotiate,
     /// HTTP/1.1 alone.

@@ -14,6 +14,6 @@ pub use super::transport_pipeline::TransportPipeline;
 pub use super::transport_request::{AuthorizationContext, TransportRequest};
 pub use super::transport_result::{TransportOutcome, TransportResponse, TransportResult};
 pub use crate::retry::{
-    Backoff, Budget, Budgets, Circumstances, Met, Question, RequestKind, Retries, ThrottleBudget,
-    Verdict, evaluate_transport_retry,
+    AttemptOutcome, Backoff, Budget, Budgets, Circumstances, Question, RequestKind, Retries,
+    ThrottleBudget, Verdict, evaluate_transport_retry,
 };

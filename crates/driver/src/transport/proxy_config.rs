@@ -1,4 +1,4 @@
-//! The proxy that connections go through: where it is, who we are to it, and what goes around it.
+//! The proxy of connections: address, credentials, and the hosts that bypass it.
 
 use std::fmt;
 
@@ -46,7 +46,7 @@ impl ProxyConfig {
         Ok(Self { host, port: uri.port_u16().unwrap_or(80), authorization, bypass: Vec::new() })
     }
 
-    /// The same proxy, gone around for these hosts: `contoso.com` and `.contoso.com` mean the domain and
+    /// Bypasses the proxy for these hosts: `contoso.com` and `.contoso.com` mean the domain and
     /// everything below it, `*` everything.
     #[must_use]
     pub fn bypassing<'a>(mut self, hosts: impl IntoIterator<Item = &'a str>) -> Self {

@@ -14,8 +14,8 @@ use http::HeaderValue;
 use sidereal_protocol::AuthorizationToken;
 use tokio::sync::watch;
 
-use super::authorization_policy::{AccessTokenSource, TokenRequest};
-use super::{HttpError, HttpErrorKind, RequestSentStatus};
+use super::credential::{AccessTokenSource, TokenRequest};
+use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::{Clock, TaskSpawner};
 
 /// A token is renewed this long before it expires, while the old one still serves. Entra's tokens live an
@@ -36,12 +36,12 @@ const MIN_AGE: Duration = Duration::from_secs(30);
 
 /// The token in use, replaced whole. Fetching is single-flight.
 pub(super) struct TokenCache {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
     tasks: TaskSpawner,
 }
 
-/// What the fetching task shares with requests.
-struct Shared {
+/// The state that the fetching task shares with requests.
+struct TokenState {
     source: Arc<dyn AccessTokenSource>,
     scope: Arc<str>,
     /// The claims that the service demands of the next token, and that it refused the last one.
@@ -50,7 +50,7 @@ struct Shared {
     /// The last fetch, if it failed.
     failure: ArcSwapOption<Failure>,
     is_fetching: AtomicBool,
-    /// How many fetches have ended. A watch: who subscribes before the end sees it, however late it looks.
+    /// The number of fetches that have ended. A watch: a subscriber from before the end sees it, however late it looks.
     ended: watch::Sender<u64>,
 }
 
@@ -94,7 +94,7 @@ impl TokenCache {
         scope: Arc<str>,
         tasks: TaskSpawner,
     ) -> Self {
-        let shared = Shared {
+        let shared = TokenState {
             source,
             scope,
             refusal: ArcSwapOption::empty(),
@@ -115,7 +115,7 @@ impl TokenCache {
             }
             return Ok(token.header.clone());
         }
-        // Each round is a fetch that somebody's refusal invalidated meanwhile; the deadline bounds them.
+        // Each round is a fetch that another request's refusal invalidated meanwhile; the deadline bounds them.
         loop {
             // Before the second look: a fetch that ends after the look is then not missed.
             let mut ended = self.shared.ended.subscribe();
@@ -178,16 +178,16 @@ impl TokenCache {
     }
 }
 
-/// By hand: a source of tokens need not be `Debug`, and what it would print is not ours to trust.
+/// By hand: a source of tokens need not be `Debug`, and its output could hold secrets.
 impl fmt::Debug for TokenCache {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("TokenCache").finish_non_exhaustive()
     }
 }
 
-/// One fetch. However it ends, also by a panic or an abort, the waiters are told and the next may begin.
+/// One fetch. However it ends, also by a panic or an abort, it wakes the waiters and lets the next one begin.
 struct FetchGuard {
-    shared: Arc<Shared>,
+    shared: Arc<TokenState>,
     is_done: bool,
 }
 
@@ -199,7 +199,7 @@ impl FetchGuard {
         let fetching = token_from(&*self.shared.source, &request, refusal.clone());
         let outcome = match tokio::time::timeout(FETCH_TIMEOUT, fetching).await {
             Ok(outcome) => outcome,
-            Err(_) => Err(failed("the credential gave no token within a minute")),
+            Err(_) => Err(fetch_error("the credential gave no token within a minute")),
         };
         match outcome {
             Ok(token) => {
@@ -223,7 +223,7 @@ impl FetchGuard {
 impl Drop for FetchGuard {
     fn drop(&mut self) {
         if !self.is_done {
-            self.fail(failed("fetching a token ended before it was done"));
+            self.fail(fetch_error("fetching a token ended before it was done"));
         }
         // Release: pairs with the swap in `start_fetch`.
         self.shared.is_fetching.store(false, Ordering::Release);
@@ -240,20 +240,20 @@ async fn token_from(
     let token = source.fetch(request).await.map_err(|error| {
         // The source's own text may quote a secret: it stays in the error's `source`, and logs and
         // diagnostics leave it out.
-        failed("the credential gave no token: check its identity and its permissions")
+        fetch_error("the credential gave no token: check its identity and its permissions")
             .caused_by(SourceFailure(error))
     })?;
     let header = AuthorizationToken::Entra { access_token: token.secret }
         .header_value()
-        .map_err(|_| failed("the credential gave a token that cannot be sent as a header"))?;
+        .map_err(|_| fetch_error("the credential gave a token that cannot be sent as a header"))?;
     Ok(CachedToken { header, expires_on: token.expires_on, fetched_at: Clock::now(), refusal })
 }
 
-fn failed(sentence: &'static str) -> HttpError {
+fn fetch_error(sentence: &'static str) -> HttpError {
     HttpError::new(HttpErrorKind::InvalidRequest, RequestSentStatus::NotSent, sentence)
 }
 
-/// Why a source gave no token. A type of its own, because a boxed error is no `Error` itself.
+/// The failure of a token source. A type of its own, because a boxed error does not implement `Error`.
 #[derive(Debug)]
 struct SourceFailure(Box<dyn std::error::Error + Send + Sync>);
 

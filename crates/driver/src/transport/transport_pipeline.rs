@@ -10,26 +10,27 @@ use sidereal_protocol::headers::ResponseHeaders;
 use super::claims_challenge::claims_of;
 use super::headers_policy::DateHeader;
 use super::{
-    AdaptiveTransport, AnswerTimes, AuthorizationPolicy, CosmosHeadersPolicy, HttpError,
-    HttpErrorKind, HttpRequest, HttpResponse, SendTerms, TransportOutcome, TransportRequest,
-    TransportResponse, TransportResult,
+    AdaptiveTransport, AnswerTimes, AuthorizationPolicy, CosmosHeadersPolicy, HttpRequest,
+    HttpResponse, SendTerms, TransportOutcome, TransportRequest, TransportResponse,
+    TransportResult,
 };
 use crate::diagnostics::{
     Decision, DiagnosticsContextBuilder, ExecutionContext, Manner, RequestDiagnostics,
     RequestEventKind,
 };
+use crate::exchange::{HttpError, HttpErrorKind};
 use crate::retry::{Budgets, Circumstances, Question, Verdict, evaluate_transport_retry, row_of};
 use crate::system::Clock;
 
 /// The longest timeout of a request: a year, which every clock can hold. Settings may say more.
 const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 
-/// What is decided about a success, without asking: it is the usual outcome, and has no other.
+/// The decision about a success: a constant, because it is the usual outcome and has no other.
 const ANSWERED: Decision = Decision::Finish { reason: "the service answered" };
 
 /// Brings requests of one account to their endpoints.
 ///
-/// What is done to a request is a fixed, short list of calls, not a chain of policies. Regions are not
+/// The steps are a fixed, short list of calls, not a chain of policies. Regions are not
 /// known here: an attempt stays at its endpoint.
 #[derive(Debug)]
 pub struct TransportPipeline {
@@ -78,7 +79,7 @@ impl TransportPipeline {
         self
     }
 
-    /// The same pipeline with another source of jitter.
+    /// Replaces the source of jitter.
     #[must_use]
     pub fn with_jitter(mut self, jitter: fn(&Clock) -> f64) -> Self {
         self.jitter = jitter;
@@ -132,7 +133,7 @@ impl TransportPipeline {
             if let (TransportOutcome::HttpError(_), Some(answers)) = (&outcome, &self.answers) {
                 answers.note(request.slot, now);
             }
-            let question = Question { kind: request.kind, met: outcome.met() };
+            let question = Question { kind: request.kind, outcome: outcome.attempt_outcome() };
             let circumstances = Circumstances {
                 deadline: request.deadline,
                 now,
@@ -193,7 +194,7 @@ impl TransportPipeline {
             avoided_shard,
         };
         match self.authorize_and_send(request, &terms, attempt, authorization).await {
-            Ok(response) => answered(response, attempt),
+            Ok(response) => response_outcome(response, attempt),
             // The operation's deadline ends it; the timeout of one attempt may be retried.
             Err(error)
                 if error.kind() == HttpErrorKind::Timeout
@@ -201,7 +202,7 @@ impl TransportPipeline {
             {
                 deadline_exceeded(attempt)
             }
-            Err(error) => lost(error, attempt),
+            Err(error) => loss_outcome(error, attempt),
         }
     }
 
@@ -228,7 +229,7 @@ impl TransportPipeline {
             }
             None => self.authorized(request).await?,
         };
-        let Authorized { date, header } = authorized;
+        let AuthorizationHeaders { date, header } = authorized;
         // Kept, so that a refusal invalidates this token and not one that was fetched since.
         if self.auth_policy.is_renewable() {
             *authorization = Some(header.clone());
@@ -242,22 +243,25 @@ impl TransportPipeline {
     }
 
     /// The authorization of a request that is sent now.
-    async fn authorized(&self, request: &TransportRequest) -> Result<Authorized, HttpError> {
+    async fn authorized(
+        &self,
+        request: &TransportRequest,
+    ) -> Result<AuthorizationHeaders, HttpError> {
         // One reading for the date header and for the token's expiry, so that they cannot disagree.
         let now = self.clock.wall();
         let date = self.headers_policy.date(now);
         let header =
             self.auth_policy.authorize(&request.method, &request.auth_context, &date, now).await?;
-        Ok(Authorized { date, header })
+        Ok(AuthorizationHeaders { date, header })
     }
 
-    /// The same, within the time of an attempt: a token may have to be fetched.
+    /// Authorizes within the time of an attempt: a token may have to be fetched.
     async fn authorized_in_time(
         &self,
         request: &TransportRequest,
         terms: &SendTerms,
         attempt: &RequestDiagnostics,
-    ) -> Result<Authorized, HttpError> {
+    ) -> Result<AuthorizationHeaders, HttpError> {
         let timeout = Clock::now() + self.request_timeout;
         let end = terms.deadline.map_or(timeout, |deadline| deadline.min(timeout));
         match tokio::time::timeout_at(end.into(), self.authorized(request)).await {
@@ -272,7 +276,7 @@ impl TransportPipeline {
 }
 
 /// The headers that a request is authorized with.
-struct Authorized {
+struct AuthorizationHeaders {
     date: Arc<DateHeader>,
     header: HeaderValue,
 }
@@ -286,7 +290,7 @@ fn claims_demanded(outcome: &TransportOutcome) -> Option<Arc<str>> {
     }
 }
 
-fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+fn response_outcome(response: HttpResponse, attempt: &mut RequestDiagnostics) -> TransportOutcome {
     let (head, body) = response.into_parts();
     let told = ResponseHeaders::new(&head.headers).accounting();
     let sub_status = told.sub_status.unwrap_or_default();
@@ -300,7 +304,7 @@ fn answered(response: HttpResponse, attempt: &mut RequestDiagnostics) -> Transpo
     }
 }
 
-fn lost(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome {
+fn loss_outcome(error: HttpError, attempt: &mut RequestDiagnostics) -> TransportOutcome {
     attempt.failed(&error);
     attempt.status = Some(error.status());
     TransportOutcome::TransportError { request_sent: error.request_sent(), error }

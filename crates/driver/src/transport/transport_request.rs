@@ -1,4 +1,4 @@
-//! What goes into the transport pipeline: one attempt at an operation, as a plain value.
+//! The input of the transport pipeline: one attempt at an operation, as a plain value.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -9,11 +9,12 @@ use http::uri::PathAndQuery;
 use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 use uuid::Uuid;
 
-use super::{Endpoint, HeaderList};
+use super::HeaderList;
 use crate::diagnostics::ExecutionContext;
+use crate::exchange::Endpoint;
 use crate::retry::{Budgets, RequestKind};
 
-/// One attempt at an operation: what to send, where, and until when.
+/// One attempt at an operation: request, endpoint and deadline.
 #[derive(Clone, Debug)]
 pub struct TransportRequest {
     /// The method.
@@ -32,13 +33,13 @@ pub struct TransportRequest {
     pub headers: HeaderList,
     /// The body.
     pub body: Bytes,
-    /// What its signature covers.
+    /// The fields that its signature covers.
     pub auth_context: AuthorizationContext,
     /// The id of the operation.
     pub activity_id: Uuid,
     /// Why it is made.
     pub execution_context: ExecutionContext,
-    /// What sending it twice may do.
+    /// The effect of sending it twice.
     pub kind: RequestKind,
     /// When it starts, where that is known: a reading of the clock is not repeated.
     pub started: Option<Instant>,
@@ -50,7 +51,7 @@ pub struct TransportRequest {
     pub budgets: Budgets,
 }
 
-/// What the signature of a request covers beside its method and date.
+/// The fields that a request's signature covers beside its method and date.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationContext {
     /// The kind of resource.

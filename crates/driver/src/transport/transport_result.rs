@@ -1,4 +1,4 @@
-//! What comes out of the transport pipeline: a response or its absence, as plain values.
+//! The result of the transport pipeline: a response or its absence, as plain values.
 
 use std::time::Instant;
 
@@ -7,9 +7,9 @@ use http::HeaderMap;
 use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::ResponseHeaders;
 
-use super::{HttpError, RequestSentStatus};
 use crate::diagnostics::{Decision, Phase};
-use crate::retry::{Budgets, Met};
+use crate::exchange::{HttpError, RequestSentStatus};
+use crate::retry::{AttemptOutcome, Budgets};
 
 /// The outcome of an attempt.
 #[derive(Clone, Debug)]
@@ -18,12 +18,12 @@ pub struct TransportResult {
     pub outcome: TransportOutcome,
     /// When it was known.
     pub at: Instant,
-    /// Whether some request of the attempt may have been carried out without its response having come,
+    /// Whether a request of the attempt may have been carried out without its response having come,
     /// whatever the outcome is: a repeated create that meets its own item.
     pub was_ambiguous: bool,
-    /// What was decided at the endpoint: to finish, and why.
+    /// The decision at the endpoint: to finish, and why.
     pub decision: Decision,
-    /// What is left of the retry budgets, for the operation's next attempt; none if nothing was spent.
+    /// The retry budgets left for the operation's next attempt; `None` if nothing was spent.
     pub budgets: Option<Box<Budgets>>,
 }
 
@@ -43,7 +43,7 @@ pub enum TransportOutcome {
     },
     /// The operation's deadline passed.
     DeadlineExceeded {
-        /// What the attempt was doing then.
+        /// The phase of the attempt at that moment.
         phase: Phase,
         /// How far the request got.
         request_sent: RequestSentStatus,
@@ -74,18 +74,18 @@ impl TransportOutcome {
 
     /// The outcome as the retry matrix knows it.
     #[must_use]
-    pub fn met(&self) -> Met {
+    pub fn attempt_outcome(&self) -> AttemptOutcome {
         match self {
-            Self::Success(_) => Met::Success,
-            Self::HttpError(response) => Met::Refusal {
+            Self::Success(_) => AttemptOutcome::Success,
+            Self::HttpError(response) => AttemptOutcome::Refusal {
                 status: response.status,
                 retry_after: ResponseHeaders::new(&response.headers).retry_after(),
             },
             Self::TransportError { error, request_sent } => {
-                Met::Loss { kind: error.kind(), sent: *request_sent }
+                AttemptOutcome::Loss { kind: error.kind(), sent: *request_sent }
             }
             Self::DeadlineExceeded { request_sent, .. } => {
-                Met::DeadlinePassed { sent: *request_sent }
+                AttemptOutcome::DeadlinePassed { sent: *request_sent }
             }
         }
     }

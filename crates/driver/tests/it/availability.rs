@@ -1,5 +1,6 @@
 //! Failing partitions, slow and lagging regions, splits and recreated containers over real sockets: three regions,
-//! both kinds of account. The same behaviours are tried at length on a paused clock, in `sidereal-testing`.
+//! both kinds of account. The same behaviours are tried at length on a paused clock, in `partition_failover.rs`,
+//! `hedging.rs`, `sessions.rs` and others.
 
 use std::sync::Arc;
 use std::time::Duration;

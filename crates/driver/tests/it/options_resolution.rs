@@ -56,7 +56,7 @@ fn outer() -> impl Strategy<Value = OuterOptions> {
 const LOWEST_FIRST: [Layer; 4] =
     [Layer::Environment, Layer::Runtime, Layer::Account, Layer::Operation];
 
-/// What the highest layer that has a value says, and which one that is.
+/// The value of the highest layer that has one, and that layer.
 fn reference<T: Clone>(lowest_first: &[Option<T>; 4]) -> Option<(Layer, T)> {
     let mut answer = None;
     for (layer, value) in LOWEST_FIRST.into_iter().zip(lowest_first) {

@@ -24,7 +24,7 @@ use sidereal_protocol::{
     AccountKey, OperationType, PartitionKey, RequestPath, ResourceLink, ResourceType,
 };
 
-/// What becomes of a request.
+/// The fate of a request.
 enum Step {
     /// It is answered after a while, with a status and a retry-after.
     Answer { after: Duration, status: u16, retry_after: Option<u64> },
@@ -197,7 +197,7 @@ fn two_runs_with_the_same_seed_tell_the_same_byte_for_byte() {
 
 /// A client that never says "sent" and times out counted as not sent: the procedure ran twice.
 #[tokio::test(start_paused = true)]
-async fn a_stored_procedure_whose_client_does_not_say_that_it_was_sent_runs_once() {
+async fn a_stored_procedure_runs_once_if_its_client_reports_nothing() {
     let clients = Scripted::new(|_| Step::Keep);
     let link = orders().child(ResourceType::StoredProcedure, "transfer").unwrap();
     let call = CosmosOperation::new(OperationType::Execute, RequestPath::of(link));
@@ -219,7 +219,7 @@ async fn a_slow_answer_of_metadata_within_its_timeout_is_awaited() {
 
 /// It said that nothing had been applied, and the caller took its own item for somebody else's.
 #[tokio::test(start_paused = true)]
-async fn a_lost_create_that_is_repeated_and_meets_a_conflict_may_have_been_applied() {
+async fn a_lost_create_that_meets_a_conflict_may_have_been_applied() {
     let clients = Scripted::new(|number| match number {
         0 => Step::Lose,
         _ => answer(Duration::ZERO, 409),
@@ -456,7 +456,7 @@ async fn after_a_shutdown_nothing_is_served() {
     assert!(!error.may_have_been_applied());
 }
 
-/// It panicked, in the constructor of whoever kept a driver.
+/// It panicked, in the constructor of the application's own type.
 #[test]
 fn a_runtime_outside_tokio_is_an_error_that_says_what_to_do() {
     let error = CosmosDriverRuntime::builder().build().unwrap_err();

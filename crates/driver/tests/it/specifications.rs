@@ -36,7 +36,7 @@ fn references(cell: &str) -> Vec<&str> {
     cell.split('`').skip(1).step_by(2).collect()
 }
 
-/// What is wrong with a reference, if anything: a path, or a path and the name of a test in it.
+/// The problem of a reference, if it has one: a path, or a path and the name of a test in it.
 fn problem_with(reference: &str) -> Option<String> {
     let (path, test) = match reference.split_once("::") {
         Some((path, test)) => (path, Some(test)),

@@ -4,7 +4,7 @@
 //! through `super::sync`, which is loom's here and the standard library's in the driver. So the model
 //! runs in every `cargo test`, without a cfg of its own and without tokio.
 
-/// What the structures are made of, under loom.
+/// The atomics of the structures, under loom.
 mod sync {
     pub(super) use loom::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 
@@ -38,7 +38,7 @@ use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
 
 use stream_slots::{DrainStart, Refusal, StreamSlots};
-use wait_queue::{Capacity, Full, WaitQueue};
+use wait_queue::{Capacity, ExceededLimit, WaitQueue};
 
 #[test]
 fn reservations_never_exceed_the_limit() {
@@ -58,7 +58,7 @@ fn reservations_never_exceed_the_limit() {
     });
 }
 
-/// A draining shard is reported as drained exactly once, by whoever sees the last stream go, and never
+/// A draining shard is reported as drained exactly once, by the thread that releases the last stream, and never
 /// while a stream is in use.
 #[test]
 fn a_draining_shard_is_drained_exactly_once() {
@@ -207,7 +207,7 @@ fn a_full_queue_drops_cancelled_waiters_and_keeps_the_order() {
         let is_cancelled = |waiter: &&str| *waiter == "cancelled";
         queue.mark_cancelled();
         assert_eq!(queue.enqueue("third", 1, is_cancelled), Ok(()));
-        assert_eq!(queue.enqueue("fourth", 1, is_cancelled), Err(Full::Waiters));
+        assert_eq!(queue.enqueue("fourth", 1, is_cancelled), Err(ExceededLimit::Waiters));
         let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third"]);
         assert!(queue.is_empty());
@@ -219,7 +219,7 @@ fn a_queue_is_full_by_the_bytes_of_its_waiters_too() {
     loom::model(|| {
         let queue = queue_of(3);
         assert_eq!(queue.enqueue("large", 90, |_| false), Ok(()));
-        assert_eq!(queue.enqueue("too large", 11, |_| false), Err(Full::Bytes));
+        assert_eq!(queue.enqueue("too large", 11, |_| false), Err(ExceededLimit::Bytes));
         assert_eq!(queue.enqueue("small", 10, |_| false), Ok(()));
         assert_eq!(queue.dequeue(), Some("large"));
         assert_eq!(queue.enqueue("fits now", 90, |_| false), Ok(()));
@@ -239,7 +239,7 @@ fn cancelled_waiters_behind_a_living_one_are_dropped_too() {
         let is_cancelled = |waiter: &&str| *waiter == "cancelled";
         assert_eq!(queue.enqueue("third", 1, is_cancelled), Ok(()));
         assert_eq!(queue.enqueue("fourth", 1, is_cancelled), Ok(()));
-        assert_eq!(queue.enqueue("fifth", 1, is_cancelled), Err(Full::Waiters));
+        assert_eq!(queue.enqueue("fifth", 1, is_cancelled), Err(ExceededLimit::Waiters));
         let order: Vec<_> = std::iter::from_fn(|| queue.dequeue()).collect();
         assert_eq!(order, ["first", "second", "third", "fourth"]);
     });

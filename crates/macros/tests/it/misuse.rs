@@ -1,7 +1,7 @@
 //! Misuse of the derive does not compile, and the message says what to write instead.
 //!
 //! Every `wrong_*.rs` in `cases/` is compiled and its errors are compared with the `.stderr` beside it;
-//! `UPDATE_EXPECTED=1` writes those files anew.
+//! `UPDATE_EXPECTED=1` rewrites those files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -115,7 +115,7 @@ impl HttpClient for InProcessClient {
     }
 }
 
-/// What a client makes of what happened to its connection.
+/// The error of a client, from what happened to its connection.
 fn response_of(outcome: ConnectionOutcome) -> Result<HttpResponse, HttpError> {
     match outcome {
         ConnectionOutcome::Response(response) => Ok(response),

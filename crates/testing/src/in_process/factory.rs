@@ -58,7 +58,7 @@ impl InProcessAccount {
         Self { account, network, seed, clock, is_global_online, distances: BTreeMap::new() }
     }
 
-    /// The same account with regions at different distances, given as round trips. The global endpoint is as far as the
+    /// Puts the regions at different distances, given as round trips. The global endpoint is as far as the
     /// first of them.
     #[must_use]
     pub fn with_distances(mut self, distances: &[(&str, Duration)]) -> Self {
@@ -106,7 +106,7 @@ impl InProcessAccount {
         Endpoint::of(&url_of(HOST)).expect("a host and a scheme are an endpoint")
     }
 
-    /// What requests are authorized with.
+    /// The credential of requests.
     #[must_use]
     pub fn credential(&self) -> Credential {
         Credential::Key(self.account.options().key.clone())
@@ -128,7 +128,7 @@ impl InProcessAccount {
         self.driver_on(self.runtime(), CosmosClientOptions::default())
     }
 
-    /// What drivers for this account share.
+    /// The runtime that drivers for this account share.
     ///
     /// # Panics
     ///

@@ -9,7 +9,7 @@ use sidereal_driver::transport::{
 };
 use tokio::sync::Notify;
 
-/// What happens to a request.
+/// An interruption of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interruption {
     /// The connection is lost before it arrives; so are the next ones, as many as are said.
@@ -36,7 +36,7 @@ struct State {
     armed: Option<(usize, Interruption)>,
 }
 
-/// What is done with one request.
+/// The treatment of one request.
 enum Verdict {
     Pass,
     Lose,

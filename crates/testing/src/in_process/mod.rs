@@ -5,7 +5,7 @@
 //! (`start_paused`) a test therefore runs thousands of operations a second, and the same seed gives the
 //! same run, down to the diagnostics.
 //!
-//! What is simulated is the network, not HTTP: framing, flow control and TLS have tests over sockets.
+//! The network is simulated, not HTTP: framing, flow control and TLS have tests over sockets.
 
 mod account_clock;
 mod client;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use arc_swap::ArcSwap;
 
-/// What a network does to requests. Shares are between 0 and 1.
+/// The faults of a network. Shares are between 0 and 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkFaults {
     /// The least time of a round trip.
@@ -39,7 +39,7 @@ pub struct SimulatedNetwork {
     faults: ArcSwap<NetworkFaults>,
 }
 
-/// What becomes of one request on its way.
+/// The fate of one request on its way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery {
     /// The time to the account.
@@ -86,7 +86,7 @@ impl SimulatedNetwork {
     }
 }
 
-/// What becomes of the request with this number.
+/// The fate of the request with this number.
 fn decide(faults: &NetworkFaults, seed: u64, number: u64) -> Delivery {
     let mut random = SplitMix64(seed ^ number.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     let trip = faults.latency + faults.latency_spread.mul_f64(random.fraction());

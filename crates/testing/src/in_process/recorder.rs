@@ -1,4 +1,4 @@
-//! What a driver sends, written down on its way.
+//! Records the requests that a driver sends.
 
 use std::sync::{Arc, Mutex};
 
@@ -34,7 +34,7 @@ impl RecordingFactory {
         self.requests.lock().unwrap().clone()
     }
 
-    /// What clients were made with so far.
+    /// The configurations that clients were made with so far.
     #[must_use]
     pub fn configs(&self) -> Vec<HttpClientConfig> {
         self.configs.lock().unwrap().clone()

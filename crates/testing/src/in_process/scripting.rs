@@ -10,7 +10,7 @@ use sidereal_driver::transport::{
     HttpRequest, HttpResponse, StreamLimit,
 };
 
-/// What a script answers; none leaves the request to the account.
+/// The answer of a script; `None` leaves the request to the account.
 type Script = dyn Fn(&HttpRequest) -> Option<HttpResponse> + Send + Sync;
 
 /// Asks a script first, and then the account.
@@ -117,7 +117,7 @@ pub fn answer(status: StatusCode, body: &str, continuation: Option<&str>) -> Htt
 ///
 /// # Panics
 ///
-/// The status is none.
+/// The status is not an HTTP status.
 #[must_use]
 pub fn refusal(status: u16, sub_status: u32) -> HttpResponse {
     let response = http::Response::builder().status(status);

@@ -23,7 +23,7 @@ pub struct Certificates {
     root: rcgen::Certificate,
 }
 
-/// What a peer shows: a certificate, and the key that proves it.
+/// The identity of a peer: a certificate, and the key that proves it.
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivateKeyDer<'static>,

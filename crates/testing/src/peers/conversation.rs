@@ -1,4 +1,4 @@
-//! What HTTP/1.1 and HTTP/2 have in common for a served peer.
+//! Conversations of a served peer, over HTTP/1.1 or HTTP/2.
 
 use std::io;
 
@@ -35,7 +35,7 @@ pub(crate) trait Conversation: Send {
     fn answer_pings(&mut self, answers: bool);
 }
 
-/// What a client did.
+/// An event of a client.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// The head of a request came.

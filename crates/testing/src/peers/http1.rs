@@ -149,5 +149,5 @@ pub(crate) fn read_head(ordinal: u32, head: &str) -> io::Result<(PeerRequest, us
     // The driver knows its bodies: chunked requests would be a mistake worth finding.
     expect(request.header("transfer-encoding").is_none(), "a body of unknown length")?;
     let length = request.header("content-length").unwrap_or("0").parse();
-    Ok((request, length.map_err(|_| violation("a content-length that is none"))?))
+    Ok((request, length.map_err(|_| violation("a content-length that is not a number"))?))
 }

@@ -22,7 +22,7 @@ pub struct ConnectProxy {
     accepting: JoinHandle<()>,
 }
 
-/// What a proxy has seen.
+/// The record of a proxy.
 #[derive(Clone, Debug, Default)]
 pub struct ProxySeen {
     /// The requests in the order in which they came, whatever became of them.
@@ -102,7 +102,7 @@ impl ConnectProxy {
         format!("http://{}", self.address)
     }
 
-    /// What the proxy has seen so far.
+    /// The record of the proxy so far.
     pub fn seen(&self) -> ProxySeen {
         self.seen.now()
     }

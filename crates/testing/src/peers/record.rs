@@ -1,4 +1,4 @@
-//! What a peer has seen, for a test to wait on and to assert on.
+//! Records of a peer, for a test to wait on and to assert on.
 //!
 //! Only the newest state is there to be waited on. So a condition is either one that stays true
 //! until the test acts (so many streams are open, and all are held) or one over what only grows.
@@ -29,11 +29,11 @@ pub struct Seen {
     pub most_streams: usize,
     /// Connections that ended before the first byte of HTTP, most often over a certificate.
     pub failed_handshakes: usize,
-    /// What must not happen: a broken protocol, or a panic of the test's own behaviour.
+    /// The failure of a peer: a broken protocol, or a panic of the test's own behaviour.
     pub violations: Vec<String>,
 }
 
-/// What a served peer has seen of one connection.
+/// The record of one connection of a served peer.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectionSeen {
     /// Neither side has ended it.
@@ -141,7 +141,7 @@ impl<T: Clone + Debug> Record<T> {
         panic!("timed out after {TEST_TIMEOUT:?}; the last state of the peer is {:#?}", self.now());
     }
 
-    /// Changes the state and wakes whoever waits.
+    /// Changes the state and wakes waiters.
     pub(super) fn change<R>(&self, change: impl FnOnce(&mut T) -> R) -> R {
         let mut result = None;
         self.0.send_modify(|state| result = Some(change(state)));

@@ -1,4 +1,4 @@
-//! What a served peer does with a request.
+//! Replies of a served peer.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use h2::Reason;
 use tokio::sync::watch;
 
-/// What a served peer does with a request. Replies that do something first and something else
+/// The reply of a served peer to a request. Replies that do something first and something else
 /// later contain the later one.
 #[derive(Clone, Debug)]
 pub enum Reply {
@@ -28,7 +28,7 @@ pub enum Reply {
         last_stream: u32,
         /// The error code.
         reason: Reason,
-        /// What follows.
+        /// The reply that follows.
         then: Box<Reply>,
     },
     /// Never answers.
@@ -56,7 +56,7 @@ impl Answer {
         Self { status, headers: Vec::new(), body: body.into() }
     }
 
-    /// The same response with one more field.
+    /// Adds a field to the response.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         self.headers.push((name.to_owned(), value.to_owned()));
         self

@@ -32,7 +32,7 @@ pub struct ServedPeer {
     accepting: JoinHandle<()>,
 }
 
-/// What the connections of a served peer share.
+/// The state that the connections of a served peer share.
 pub(super) struct Shared {
     endpoint: Mutex<Endpoint>,
     pub(super) behaviour: Arc<Behaviour>,
@@ -58,7 +58,7 @@ pub(super) struct HeldReply {
     pub(super) then: Reply,
 }
 
-/// What a connection is told to do.
+/// A command to a connection.
 #[derive(Debug)]
 pub(super) enum Command {
     Reply { ordinal: usize, stream: u32, reply: Reply },
@@ -102,7 +102,7 @@ impl ServedPeer {
         self.shared.endpoint.lock().unwrap().speak(speaks);
     }
 
-    /// What the peer has seen so far.
+    /// The record of the peer so far.
     pub fn seen(&self) -> Seen {
         self.shared.record.now()
     }
@@ -188,7 +188,7 @@ impl Drop for ServedPeer {
 }
 
 impl Shared {
-    /// What the next connection meets.
+    /// The fate of the next connection.
     pub(super) fn endpoint(&self) -> Endpoint {
         self.endpoint.lock().unwrap().clone()
     }

@@ -15,7 +15,7 @@ use crate::{TEST_TIMEOUT, within_timeout};
 /// How much is read at a time.
 const READ_SIZE: usize = 16 * 1024;
 
-/// What has come and is not understood yet, and what is to go.
+/// Bytes that were received and not parsed yet, and bytes to send.
 #[derive(Default)]
 pub(crate) struct Buffers {
     pub(crate) incoming: BytesMut,
@@ -30,7 +30,7 @@ pub(crate) struct Wire {
     unflushed: bool,
 }
 
-/// What became of an exchange.
+/// The result of moving bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Traffic {
     Moved,

@@ -38,9 +38,9 @@ impl Error for EnvironmentError {}
 pub struct MalformedVariable {
     /// The variable's name.
     pub variable: &'static str,
-    /// What it holds.
+    /// The value of the variable.
     pub value: String,
-    /// What it should hold, as the end of a sentence that begins with "expected".
+    /// The expected value, as the end of a sentence that begins with "expected".
     pub expected: String,
 }
 
@@ -122,7 +122,7 @@ impl<'a> EnvironmentReader<'a> {
     ///
     /// # Errors
     ///
-    /// The malformed variables, all of them.
+    /// [`EnvironmentError`] with all malformed variables.
     pub fn finish<T>(self, value: T) -> Result<T, EnvironmentError> {
         if self.malformed.is_empty() {
             return Ok(value);

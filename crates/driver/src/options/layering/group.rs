@@ -1,4 +1,4 @@
-//! What every option group can do, and what a merged field's type must be able to do.
+//! The traits of option groups, and of the types of merged fields.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt;

@@ -12,7 +12,7 @@ use std::time::Duration;
 ///
 /// # Errors
 ///
-/// What was expected.
+/// A description of the expected value.
 pub fn boolean(_variable: &str, text: &str) -> Result<bool, String> {
     if text.eq_ignore_ascii_case("true") {
         return Ok(true);
@@ -27,7 +27,7 @@ pub fn boolean(_variable: &str, text: &str) -> Result<bool, String> {
 ///
 /// # Errors
 ///
-/// What was expected.
+/// A description of the expected value.
 pub fn integer<T: FromStr + Integer>(_variable: &str, text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("a whole number from {} to {}", T::MIN, T::MAX))
 }
@@ -36,7 +36,7 @@ pub fn integer<T: FromStr + Integer>(_variable: &str, text: &str) -> Result<T, S
 ///
 /// # Errors
 ///
-/// What was expected.
+/// A description of the expected value.
 pub fn number<T: FromStr + Into<f64> + Copy>(_variable: &str, text: &str) -> Result<T, String> {
     let expected = || "a number, such as 0.5".to_owned();
     let value: T = text.parse().map_err(|_| expected())?;
@@ -63,7 +63,7 @@ pub fn text<T: FromStr<Err: Display>>(_variable: &str, text: &str) -> Result<T, 
 ///
 /// # Errors
 ///
-/// What was expected, and of which entry.
+/// A description of the expected value, with the entry that is malformed.
 pub fn list<T, C: FromIterator<T>>(
     variable: &str,
     text: &str,
@@ -85,7 +85,7 @@ pub fn list<T, C: FromIterator<T>>(
 ///
 /// # Errors
 ///
-/// What was expected.
+/// A description of the expected value.
 pub fn duration(variable: &str, text: &str) -> Result<Duration, String> {
     let unit = Unit::of_variable(variable);
     let value = match unit {

@@ -15,11 +15,11 @@ pub struct Setting {
     pub source: Source,
     /// The variable that can set it, and its aliases.
     pub variables: Vec<&'static str>,
-    /// What it means, in the words of its declaration.
+    /// The documentation of its declaration.
     pub description: &'static str,
 }
 
-/// What a declaration says of a setting, whatever its value.
+/// The declaration of a setting: name, variables and documentation.
 #[derive(Clone, Copy, Debug)]
 pub struct Declaration<'a> {
     /// The field's name.

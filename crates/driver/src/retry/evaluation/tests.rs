@@ -2,8 +2,8 @@ use sidereal_protocol::CosmosStatus;
 
 use super::super::{RequestKind, Retries, RetryTarget, ThrottleBudget};
 use super::*;
+use crate::exchange::{HttpErrorKind, RequestSentStatus};
 use crate::options::{AvailabilityOptions, OptionLayers};
-use crate::transport::{HttpErrorKind, RequestSentStatus};
 
 fn budgets() -> Budgets {
     let unset = AvailabilityOptions::default();
@@ -17,11 +17,11 @@ fn circumstances() -> Circumstances {
 fn refused(code: u16, sub_status: u32, retry_after: Option<u64>) -> Question {
     let status = CosmosStatus::with_sub_status(code, sub_status);
     let retry_after = retry_after.map(Duration::from_millis);
-    Question { kind: RequestKind::Write, met: Met::Refusal { status, retry_after } }
+    Question { kind: RequestKind::Write, outcome: AttemptOutcome::Refusal { status, retry_after } }
 }
 
 fn lost(kind: HttpErrorKind, sent: RequestSentStatus) -> Question {
-    Question { kind: RequestKind::Write, met: Met::Loss { kind, sent } }
+    Question { kind: RequestKind::Write, outcome: AttemptOutcome::Loss { kind, sent } }
 }
 
 fn evaluated(question: &Question, budgets: &Budgets) -> Verdict {
@@ -112,7 +112,7 @@ fn nothing_is_waited_for_beyond_the_deadline() {
 }
 
 #[test]
-fn a_node_out_of_resources_and_other_refusals_are_for_the_operation_to_judge() {
+fn the_transport_leaves_other_refusals_to_the_operation() {
     for (code, sub_status) in [(429, 3092), (503, 0), (404, 1002), (449, 0), (410, 1002), (401, 0)]
     {
         // The credential here is a key, which cannot be renewed.
@@ -160,7 +160,7 @@ fn a_request_that_was_not_sent_is_tried_once_over_another_connection() {
 }
 
 #[test]
-fn a_request_that_may_have_been_carried_out_is_repeated_only_where_that_is_harmless() {
+fn an_ambiguous_request_is_repeated_only_if_idempotent() {
     for kind in [
         HttpErrorKind::ConnectionLost,
         HttpErrorKind::StreamReset,
@@ -210,8 +210,11 @@ fn what_another_connection_would_not_help_is_final() {
 
 #[test]
 fn an_answer_and_a_passed_deadline_are_final() {
-    for met in [Met::Success, Met::DeadlinePassed { sent: RequestSentStatus::NotSent }] {
-        let question = Question { kind: RequestKind::Read, met };
+    for outcome in [
+        AttemptOutcome::Success,
+        AttemptOutcome::DeadlinePassed { sent: RequestSentStatus::NotSent },
+    ] {
+        let question = Question { kind: RequestKind::Read, outcome };
         assert!(is_final(evaluated(&question, &budgets())));
     }
 }
@@ -237,7 +240,7 @@ fn of_operation(question: &Question, budgets: &Budgets, is_left: bool) -> Verdic
     evaluate_operation_retry(
         question,
         budgets,
-        Elsewhere { is_left, may_wait: false },
+        OtherEndpoints { is_left, may_wait: false },
         ENDED,
         &circumstances(),
     )
@@ -254,7 +257,7 @@ fn an_operation_goes_elsewhere_at_once_while_there_is_an_elsewhere() {
 }
 
 #[test]
-fn with_nowhere_else_to_go_it_is_tried_again_here_after_back_off_until_the_budget_is_spent() {
+fn without_another_region_it_retries_here_until_the_budget_is_spent() {
     let question = refused(503, 0, None);
     let (mut budgets, mut waits) = (budgets(), Vec::new());
     while let verdict = of_operation(&question, &budgets, false)
@@ -289,7 +292,7 @@ fn another_endpoint_gives_new_connections_and_no_new_throttle_budget() {
 }
 
 #[test]
-fn a_session_is_waited_for_in_its_region_where_the_budget_says_so_and_then_looked_for_elsewhere() {
+fn a_session_is_waited_for_in_its_region_before_other_regions() {
     let question = refused(404, 1002, None);
     let single = of_operation(&question, &budgets(), true).decision;
     assert_eq!(single.target(), Some(RetryTarget::WriteRegion), "the write region first");
@@ -308,7 +311,7 @@ fn a_session_is_waited_for_in_its_region_where_the_budget_says_so_and_then_looke
 }
 
 #[test]
-fn the_first_refresh_is_used_at_once_and_later_ones_give_a_split_time_to_complete() {
+fn the_first_range_refresh_does_not_wait_and_later_ones_back_off() {
     let (mut budgets, mut waits) = (budgets(), Vec::new());
     for _ in 0..4 {
         let verdict = of_operation(&refused(410, 1007, None), &budgets, true);

@@ -46,8 +46,11 @@ fn all_losses() -> Vec<HttpErrorKind> {
     all.to_vec()
 }
 
-fn refused(code: u16, sub_status: u32) -> Met {
-    Met::Refusal { status: CosmosStatus::with_sub_status(code, sub_status), retry_after: None }
+fn refused(code: u16, sub_status: u32) -> AttemptOutcome {
+    AttemptOutcome::Refusal {
+        status: CosmosStatus::with_sub_status(code, sub_status),
+        retry_after: None,
+    }
 }
 
 /// Sub-statuses that some status is told apart by, and one that none is.
@@ -66,7 +69,7 @@ fn every_status_resolves_to_exactly_one_row() {
     for code in codes {
         for sub_status in sub_statuses() {
             for kind in RequestKind::ALL {
-                let question = Question { kind, met: refused(code, sub_status) };
+                let question = Question { kind, outcome: refused(code, sub_status) };
                 assert_eq!(rows_about(&question), 1, "{question:?}");
             }
         }
@@ -76,11 +79,11 @@ fn every_status_resolves_to_exactly_one_row() {
 #[test]
 fn every_other_outcome_resolves_to_exactly_one_row() {
     let losses = all_losses().into_iter();
-    let losses = losses.flat_map(|kind| SENT.map(|sent| Met::Loss { kind, sent }));
-    let late = SENT.map(|sent| Met::DeadlinePassed { sent });
-    for met in losses.chain(late).chain([Met::Success]) {
+    let losses = losses.flat_map(|kind| SENT.map(|sent| AttemptOutcome::Loss { kind, sent }));
+    let late = SENT.map(|sent| AttemptOutcome::DeadlinePassed { sent });
+    for outcome in losses.chain(late).chain([AttemptOutcome::Success]) {
         for kind in RequestKind::ALL {
-            let question = Question { kind, met };
+            let question = Question { kind, outcome };
             assert_eq!(rows_about(&question), 1, "{question:?}");
         }
     }
@@ -91,12 +94,13 @@ fn every_row_is_about_something() {
     let codes = 100..600;
     let refusals = codes.flat_map(|code| sub_statuses().map(move |sub| refused(code, sub)));
     let losses = all_losses().into_iter();
-    let losses = losses.flat_map(|kind| SENT.map(|sent| Met::Loss { kind, sent }));
-    let late = SENT.map(|sent| Met::DeadlinePassed { sent });
-    let all: Vec<Met> = refusals.chain(losses).chain(late).chain([Met::Success]).collect();
+    let losses = losses.flat_map(|kind| SENT.map(|sent| AttemptOutcome::Loss { kind, sent }));
+    let late = SENT.map(|sent| AttemptOutcome::DeadlinePassed { sent });
+    let all: Vec<AttemptOutcome> =
+        refusals.chain(losses).chain(late).chain([AttemptOutcome::Success]).collect();
     for (number, row) in MATRIX.iter().enumerate() {
-        let is_used = |met: &Met| {
-            RequestKind::ALL.iter().any(|&kind| row.is_about(&Question { kind, met: *met }))
+        let is_used = |outcome: &AttemptOutcome| {
+            RequestKind::ALL.iter().any(|&kind| row.is_about(&Question { kind, outcome: *outcome }))
         };
         assert!(all.iter().any(is_used), "row {number}");
     }
@@ -104,7 +108,7 @@ fn every_row_is_about_something() {
 
 #[test]
 fn the_row_of_success_comes_first() {
-    assert!(matches!(MATRIX[0].met, Pattern::Success));
+    assert!(matches!(MATRIX[0].outcome, Pattern::Success));
     assert!(row_of_status(CosmosStatus::NOT_MODIFIED).steps.is_empty());
 }
 
@@ -114,11 +118,11 @@ use RequestKind::{IdempotentWrite, Read, Write};
 const NEXT: Option<RetryTarget> = Some(RetryTarget::NextPreferred);
 const WRITE_REGION: Option<RetryTarget> = Some(RetryTarget::WriteRegion);
 
-/// What a row does: the budgets of its steps in order, the target of the last one, and its effects.
+/// A row in short: the budgets of its steps in order, the target of the last one, and its effects.
 type Meaning = (Vec<Budget>, Option<RetryTarget>, Vec<Effect>, bool);
 
-fn meaning(kind: RequestKind, met: Met) -> Meaning {
-    let row = row_of(&Question { kind, met });
+fn meaning(kind: RequestKind, outcome: AttemptOutcome) -> Meaning {
+    let row = row_of(&Question { kind, outcome });
     let target = match row.steps.last() {
         Some(Step::Elsewhere(target, _)) => Some(*target),
         Some(Step::Here(..)) | None => None,
@@ -191,7 +195,7 @@ fn each_status_means_what_the_specification_says() {
     }
 }
 
-/// The same for requests without a response, by how far they got.
+/// Rows of requests without a response, by how far they got.
 #[test]
 fn each_loss_means_what_the_specification_says() {
     use Budget::{Connection, Failover, Resend};
@@ -201,33 +205,57 @@ fn each_loss_means_what_the_specification_says() {
     let none = Vec::new;
     for kind in RequestKind::ALL {
         for loss in [Kind::InvalidRequest, Kind::QueueFull, Kind::Closed, Kind::Tls] {
-            let found = meaning(kind, Met::Loss { kind: loss, sent: NotSent });
+            let found = meaning(kind, AttemptOutcome::Loss { kind: loss, sent: NotSent });
             assert_eq!(found, (vec![], None, none(), false), "{loss:?}");
         }
-        let found = meaning(kind, Met::Loss { kind: Kind::Proxy, sent: NotSent });
+        let found = meaning(kind, AttemptOutcome::Loss { kind: Kind::Proxy, sent: NotSent });
         assert_eq!(found, (vec![Failover], NEXT, unreachable(), false));
-        let found = meaning(kind, Met::Loss { kind: Kind::Connect, sent: NotSent });
+        let found = meaning(kind, AttemptOutcome::Loss { kind: Kind::Connect, sent: NotSent });
         assert_eq!(found, (vec![Connection, Failover], NEXT, unreachable(), false));
         for loss in FAILED {
-            let found = meaning(kind, Met::Loss { kind: *loss, sent: NotSent });
+            let found = meaning(kind, AttemptOutcome::Loss { kind: *loss, sent: NotSent });
             assert_eq!(found, (vec![Connection, Failover], NEXT, none(), false), "{loss:?}");
         }
         for loss in ENDED {
             for sent in [NotSent, NotProcessed] {
-                let found = meaning(kind, Met::Loss { kind: *loss, sent });
+                let found = meaning(kind, AttemptOutcome::Loss { kind: *loss, sent });
                 assert_eq!(found, (vec![Resend, Failover], NEXT, none(), false), "{loss:?}");
             }
         }
         for loss in LOST {
-            let found = meaning(kind, Met::Loss { kind: *loss, sent: MaybeSent });
+            let found = meaning(kind, AttemptOutcome::Loss { kind: *loss, sent: MaybeSent });
             let expected = match kind {
                 Read | IdempotentWrite => (vec![Connection, Failover], NEXT, unreachable(), true),
                 Write => (vec![], None, none(), true),
             };
             assert_eq!(found, expected, "{loss:?} {kind:?}");
         }
-        let late = |sent| meaning(kind, Met::DeadlinePassed { sent });
+        let late = |sent| meaning(kind, AttemptOutcome::DeadlinePassed { sent });
         assert_eq!(late(NotSent), (vec![], None, none(), false));
         assert_eq!(late(MaybeSent), (vec![], None, none(), true));
+    }
+}
+
+#[test]
+fn kinds_follow_the_status() {
+    let kind =
+        |code, sub_status| ErrorKind::of_status(CosmosStatus::with_sub_status(code, sub_status));
+    assert_eq!(kind(404, 0), ErrorKind::NotFound);
+    assert_eq!(kind(429, 3200), ErrorKind::Throttled);
+    assert_eq!(kind(429, 3092), ErrorKind::Unavailable);
+    assert_eq!(kind(409, 0), ErrorKind::Conflict);
+    assert_eq!(kind(412, 0), ErrorKind::PreconditionFailed);
+    assert_eq!(kind(400, 1001), ErrorKind::InvalidRequest);
+    assert_eq!(kind(403, 0), ErrorKind::Unauthorized);
+    assert_eq!(kind(503, 0), ErrorKind::Unavailable);
+}
+
+/// A caller was told that its item is gone, or its credential refused, where a region was behind or not
+/// the write region.
+#[test]
+fn a_region_that_is_behind_or_takes_no_writes_is_unavailable() {
+    for (code, sub_status) in [(404, 1002), (403, 3), (403, 1008)] {
+        let status = CosmosStatus::with_sub_status(code, sub_status);
+        assert_eq!(ErrorKind::of_status(status), ErrorKind::Unavailable, "{status}");
     }
 }

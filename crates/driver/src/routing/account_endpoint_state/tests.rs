@@ -43,7 +43,7 @@ pub(crate) fn account(regions: &[&str], preferred: &[&str]) -> AccountEndpointSt
     build_account_endpoint_state(&unknown(), &properties, &preference(preferred))
 }
 
-/// The same account, as a single-write one that asks for automatic partition failover or not.
+/// A snapshot of a single-write account, with or without automatic partition failover.
 pub(crate) fn snapshot(account: AccountEndpointState, asks: bool) -> LocationSnapshot {
     let config = PartitionFailoverConfig::of(&OptionLayers::default());
     let partitions =

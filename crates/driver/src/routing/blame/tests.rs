@@ -55,7 +55,7 @@ fn partitions_until_down(asked: usize, config: &PartitionFailoverConfig) -> Opti
 }
 
 #[test]
-fn an_endpoint_goes_down_when_half_of_the_partitions_asked_there_have_failed() {
+fn an_endpoint_goes_down_when_half_of_its_partitions_have_failed() {
     assert_eq!(partitions_until_down(20, &config()), Some(10));
     assert_eq!(partitions_until_down(7, &config()), Some(4));
     assert_eq!(partitions_until_down(1_000, &config()), None);
@@ -77,7 +77,11 @@ fn failures_outside_the_window_do_not_add_up() {
         current = applied(&current, &effects, now, &config(), &|_| 3);
         assert!(is_up(&current, "West", Traffic::Reads, now), "two within ten seconds");
     }
-    let endless = PartitionFailoverConfig { endpoint_failure_window: Duration::MAX, ..config() };
+    let endless = {
+        let mut config = config();
+        config.settings.endpoint_failure_window = Duration::MAX;
+        config
+    };
     assert_eq!(partitions_until_down(20, &endless), Some(10), "no window panics");
 }
 
@@ -109,7 +113,7 @@ fn a_write_that_fails_in_the_only_write_region_does_not_mark_it() {
 }
 
 #[test]
-fn a_refused_write_is_the_partition_s_where_the_service_moves_partitions_and_else_the_region_s() {
+fn a_forbidden_write_blames_the_partition_under_automatic_failover() {
     let now = Instant::now();
     let reason = UnavailableReason::WriteForbidden;
     let cases = [

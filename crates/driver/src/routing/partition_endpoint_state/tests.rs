@@ -107,7 +107,7 @@ fn failures_further_apart_than_the_window_do_not_add_up() {
 }
 
 #[test]
-fn a_partition_moves_on_when_the_next_region_fails_too_and_returns_when_all_have() {
+fn a_partition_moves_region_by_region_and_returns_when_all_failed() {
     let now = Instant::now();
     let moved = moved(&["West", "East", "North"], "West", 0, now);
     let on = after_failures(&moved, 0, "East", Traffic::Reads, 1, now);
@@ -237,7 +237,11 @@ fn partitions_are_probed_apart_from_each_other() {
 fn a_lease_that_no_clock_can_hold_lasts_until_its_outcome() {
     let now = Instant::now();
     let moved = moved(&["West", "East"], "West", 0, now);
-    let config = PartitionFailoverConfig { probe_lease: Duration::MAX, ..config() };
+    let config = {
+        let mut config = config();
+        config.settings.probe_lease = Duration::MAX;
+        config
+    };
     let later = now + 5 * SECOND;
     let claimed = claim_probe(&moved.partitions, &id(0), Traffic::Reads, later, &config);
     let entry = claimed.entry(&id(0), Traffic::Reads).unwrap();

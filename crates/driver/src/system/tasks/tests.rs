@@ -235,7 +235,7 @@ async fn tasks_of_a_scope_end_with_it_and_leave_the_others_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_shutdown_waits_for_the_tasks_of_scopes_and_nothing_more_is_started_there() {
+async fn a_shutdown_waits_for_scoped_tasks_and_starts_no_more() {
     let outer = BackgroundTaskManager::new();
     let inner = outer.spawner().scope();
     let spawner = inner.spawner();

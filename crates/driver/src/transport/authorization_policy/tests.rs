@@ -1,12 +1,15 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::{Duration, UNIX_EPOCH};
 
-use sidereal_protocol::ResourceType;
+use sidereal_protocol::{AccountKey, ResourceType};
 
 use super::*;
+use crate::exchange::RequestSentStatus;
 use crate::options::OptionLayers;
 use crate::system::{BackgroundTaskManager, Clock};
-use crate::transport::RequestSentStatus;
+use crate::transport::credential::{
+    AccessToken, AccessTokenFuture, AccessTokenSource, Credential, TokenRequest,
+};
 use crate::transport::headers_policy::CosmosHeadersPolicy;
 
 /// Gives `token-1`, `token-2` and so on, each good for an hour; or refuses.
@@ -239,7 +242,7 @@ async fn a_fetch_outlives_the_caller_that_started_it() {
 
 /// A failing directory was asked by every waiter in turn.
 #[tokio::test(start_paused = true)]
-async fn a_failing_source_is_asked_once_for_all_waiters_and_then_left_alone_for_a_while() {
+async fn a_failing_token_source_is_asked_once_and_then_cools_down() {
     let (source, policy) = counting();
     source.is_broken.store(true, Ordering::SeqCst);
     let policy = Arc::new(policy);
@@ -297,7 +300,7 @@ async fn after_a_shutdown_no_token_is_fetched() {
     let (source, policy) = counting();
     let _ = policy.tasks.shutdown(Duration::ZERO).await;
     let error = authorize(&policy, 0).await.unwrap_err();
-    assert_eq!(error.kind(), crate::transport::HttpErrorKind::Closed);
+    assert_eq!(error.kind(), crate::exchange::HttpErrorKind::Closed);
     assert_eq!(source.fetched.load(Ordering::SeqCst), 0);
 }
 

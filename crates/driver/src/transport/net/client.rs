@@ -10,10 +10,8 @@ use super::connector::Connector;
 use super::http1::Http1Pool;
 use super::http2::Http2Connection;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
-use crate::transport::{
-    HttpClient, HttpError, HttpErrorKind, HttpFuture, HttpProtocol, HttpRequest, HttpResponse,
-    RequestSentStatus, StreamLimit,
-};
+use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::{HttpClient, HttpFuture, HttpRequest, HttpResponse, StreamLimit};
 
 /// A client that speaks HTTP itself.
 pub(super) struct NetClient {
@@ -24,7 +22,7 @@ pub(super) struct NetClient {
     limit_raised: OnceLock<Arc<dyn Fn() + Send + Sync>>,
 }
 
-/// What the first connection turned out to speak.
+/// The connections of a client, by the protocol that its first connection negotiated.
 enum ClientConnection {
     Http1(Http1Pool),
     Http2(Http2Connection),

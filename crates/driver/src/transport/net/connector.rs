@@ -9,12 +9,10 @@ use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_util::either::Either;
 
-use super::factory::TlsSettings;
+use super::tls_settings::TlsSettings;
 use super::{tcp, tls, tunnel};
-use crate::transport::{
-    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpProtocol, HttpVersions,
-    RequestSentStatus,
-};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::{HttpClientConfig, HttpVersions};
 
 /// Makes connections to one endpoint.
 #[derive(Clone)]
@@ -26,7 +24,7 @@ pub(super) struct Connector {
 }
 
 impl Connector {
-    /// A connection, and what it speaks.
+    /// Makes a connection, and returns it with its version of HTTP.
     ///
     /// One timeout for all steps: a peer that is slow at each of them must not add them up.
     pub(super) async fn connect(&self) -> Result<(Stream, HttpProtocol), HttpError> {
@@ -42,7 +40,7 @@ impl Connector {
     }
 
     async fn connect_unbounded(&self) -> Result<(Stream, HttpProtocol), HttpError> {
-        #[cfg(feature = "fault_injection")]
+        #[cfg(feature = "fault-injection")]
         if let Some(gate) = &self.config.connect_gate {
             gate.before_connect().await?;
         }

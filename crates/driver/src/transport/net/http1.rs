@@ -17,12 +17,11 @@ use hyper_util::rt::TokioIo;
 use tokio_util::sync::CancellationToken;
 
 use super::connector::{Connector, Stream};
-use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
+use super::limits::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
 use crate::system::Clock;
-use crate::transport::{
-    HttpError, HttpErrorKind, HttpProtocol, HttpRequest, HttpResponse, RequestSentStatus,
-};
+use crate::transport::{HttpRequest, HttpResponse};
 
 /// How long a connection may take after a response to be ready for the next request. It is ready at once,
 /// unless the peer responded before it had read the whole request and reads no further.
@@ -213,6 +212,7 @@ impl Http1Pool {
 
     async fn handshake(&self, stream: Stream) -> Result<PooledConnection, HttpError> {
         let mut builder = http1::Builder::new();
+        // hyper bounds the head by the size of its read buffer.
         builder.max_buf_size(MAX_HEAD_BYTES as usize);
         let (sender, connection) = builder
             .handshake(TokioIo::new(stream))

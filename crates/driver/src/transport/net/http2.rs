@@ -18,13 +18,11 @@ use http::{HeaderMap, Method};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::connector::Stream;
-use super::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
+use super::limits::{MAX_HEAD_BYTES, MAX_RESPONSE_BYTES};
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 use crate::transport::count_guard::CountGuard;
-use crate::transport::{
-    Endpoint, HttpClientConfig, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
-    RequestSentStatus, StreamLimit,
-};
+use crate::transport::{HttpClientConfig, HttpRequest, HttpResponse, StreamLimit};
 
 /// The flow-control window of one stream: a page of the service (a few megabytes at most) arrives in one or
 /// two round trips.
@@ -33,7 +31,7 @@ const STREAM_WINDOW: u32 = 2 * 1024 * 1024;
 /// The flow-control window of the connection: eight full streams. It bounds what a connection buffers.
 const CONNECTION_WINDOW: u32 = 16 * 1024 * 1024;
 
-/// How long a connection that nobody uses any more may take to send GOAWAY and close.
+/// How long an unused connection may take to send GOAWAY and close.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long a pong that is overdue may still be in the socket, unread: a few turns of the I/O driver.
@@ -42,15 +40,15 @@ const PONG_GRACE: Duration = Duration::from_millis(20);
 /// A connection that takes requests.
 pub(super) struct Http2Connection {
     sender: SendRequest<Bytes>,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
     /// Ends the connection's task.
     closed: CancellationToken,
-    /// Cancels the token of the connection's task when nobody uses the connection any more.
+    /// Cancels the token of the connection's task when the last user of the connection is gone.
     _unused: DropGuard,
 }
 
-/// What the task of the connection shares with the requests on it.
-struct State {
+/// The state that the connection's task shares with the requests on it.
+struct ConnectionState {
     endpoint: Endpoint,
     /// The streams that the peer allows now.
     limit: AtomicU32,
@@ -63,6 +61,7 @@ struct State {
 
 /// Why a connection ended, where the error of a stream cannot tell.
 mod end {
+    // Numbers, because they are kept in an `AtomicU8`: the first reason wins (`mark_going_away`).
     pub(super) const OPEN: u8 = 0;
     pub(super) const EVICTED: u8 = 1;
     pub(super) const NO_PONG: u8 = 2;
@@ -85,14 +84,14 @@ impl Http2Connection {
             // refuses the rest.
             .initial_max_send_streams(config.initial_max_streams as usize)
             .max_header_list_size(MAX_HEAD_BYTES)
-            // RFC 9113, section 8.4: a client need not take pushed streams, and nobody reads them here.
+            // RFC 9113, section 8.4: a client need not take pushed streams, and they are not read here.
             .enable_push(false);
         let (sender, mut connection) = builder.handshake(stream).await.map_err(|error| {
             let sentence = format!("{endpoint} does not speak HTTP/2");
             HttpError::new(HttpErrorKind::Connect, RequestSentStatus::NotSent, sentence)
                 .caused_by(error)
         })?;
-        let state = Arc::new(State {
+        let state = Arc::new(ConnectionState {
             endpoint: endpoint.clone(),
             limit: AtomicU32::new(config.initial_max_streams),
             in_flight: AtomicU32::new(0),
@@ -181,6 +180,7 @@ impl Http2Connection {
         if stream.is_end_stream() {
             return Ok(first);
         }
+        // One allocation for a body whose length the headers tell.
         let mut body = BytesMut::with_capacity(expected_length(headers).max(first.len()));
         body.extend_from_slice(&first);
         while let Some(piece) = self.read_piece(stream).await? {
@@ -218,8 +218,8 @@ fn expected_length(headers: &HeaderMap) -> usize {
     length.filter(|length: &usize| *length <= MAX_RESPONSE_BYTES).unwrap_or_default()
 }
 
-impl State {
-    /// What an error of `h2` means for a request that got this far.
+impl ConnectionState {
+    /// Translates an error of `h2` for a request that got this far.
     fn failure(&self, error: h2::Error, sent: RequestSentStatus) -> HttpError {
         let (kind, not_processed, sentence) = self.classify(&error);
         if matches!(kind, HttpErrorKind::GoneAway | HttpErrorKind::ConnectionLost) {
@@ -322,13 +322,13 @@ struct KeepAlive {
     timeout: Duration,
 }
 
-/// Drives a connection: moves frames until it ends, hangs, or nobody uses it any more.
+/// Drives a connection: moves frames until it ends, hangs, or its last user is gone.
 async fn drive(
     mut connection: Connection<Stream, Bytes>,
     mut probe: GoAwayProbe,
     pings: Option<PingPong>,
     keep_alive: KeepAlive,
-    state: Arc<State>,
+    state: Arc<ConnectionState>,
 ) {
     let unused = probe.unused.clone();
     // Write coalescing: a response wakes this task and the requests that wait for it. Yielding once lets

@@ -9,15 +9,10 @@ mod connector;
 mod factory;
 mod http1;
 mod http2;
+mod limits;
 mod tcp;
 mod tls;
+mod tls_settings;
 mod tunnel;
 
 pub use factory::NetHttpClientFactory;
-
-/// The most bytes a response may have; the service's pages are far below.
-const MAX_RESPONSE_BYTES: usize = 64 * 1024 * 1024;
-
-/// The most bytes the head of a response may have. A session token has an entry for each partition range, so
-/// the head grows with a container.
-const MAX_HEAD_BYTES: u32 = 128 * 1024;

@@ -1,4 +1,4 @@
-//! TLS: who is trusted, and which versions of HTTP are offered.
+//! TLS configuration: trusted roots, and the versions of HTTP that ALPN offers.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -9,9 +9,11 @@ use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, HttpVersions, RequestSentStatus};
+use crate::transport::HttpVersions;
 
+// ALPN protocol ids (RFC 7301; RFC 9113, section 3.1).
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
@@ -70,7 +72,7 @@ pub(super) fn client_config(
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(|error| failed("TLS cannot be set up".to_owned()).caused_by(error))?;
+        .map_err(|error| tls_error("TLS cannot be set up".to_owned()).caused_by(error))?;
     let mut tls = match accepts_any {
         true => builder
             .dangerous()
@@ -93,11 +95,11 @@ fn root_store(extra: &[CertificateDer<'static>]) -> Result<RootCertStore, HttpEr
     roots.add_parsable_certificates(PLATFORM_ROOTS.now(Clock::now(), read_platform_roots));
     for root in extra {
         let refused =
-            |error| failed("a root that was given cannot be read".to_owned()).caused_by(error);
+            |error| tls_error("a root that was given cannot be read".to_owned()).caused_by(error);
         roots.add(root.clone()).map_err::<HttpError, _>(refused)?;
     }
     if roots.is_empty() {
-        return Err(failed(
+        return Err(tls_error(
             "no root certificate is known, so no peer can be trusted: install the platform's \
              certificates (often a package named ca-certificates) or give roots of your own"
                 .to_owned(),
@@ -109,7 +111,7 @@ fn root_store(extra: &[CertificateDer<'static>]) -> Result<RootCertStore, HttpEr
 /// The name that the peer's certificate must be for.
 pub(super) fn server_name(endpoint: &Endpoint) -> Result<ServerName<'static>, HttpError> {
     ServerName::try_from(endpoint.host().to_owned()).map_err(|error| {
-        failed(format!("\"{}\" is no name a certificate can have", endpoint.host()))
+        tls_error(format!("\"{}\" is no name a certificate can have", endpoint.host()))
             .caused_by(error)
     })
 }
@@ -140,10 +142,10 @@ pub(super) fn refused(endpoint: &Endpoint, error: std::io::Error) -> HttpError {
                 .caused_by(error);
         }
     };
-    failed(sentence).caused_by(error)
+    tls_error(sentence).caused_by(error)
 }
 
-fn failed(sentence: String) -> HttpError {
+fn tls_error(sentence: String) -> HttpError {
     HttpError::new(HttpErrorKind::Tls, RequestSentStatus::NotSent, sentence)
 }
 

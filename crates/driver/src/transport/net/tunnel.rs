@@ -1,11 +1,12 @@
-//! A tunnel through a proxy: `CONNECT`, and what the proxy says to it.
+//! Tunnels through a proxy: `CONNECT` and its responses.
 
 use std::io;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::transport::{Endpoint, HttpError, HttpErrorKind, ProxyConfig, RequestSentStatus};
+use crate::exchange::{Endpoint, HttpError, HttpErrorKind, RequestSentStatus};
+use crate::transport::ProxyConfig;
 
 /// The most bytes of a proxy's response that are read.
 const MAX_REPLY_BYTES: usize = 8 * 1024;
@@ -23,7 +24,7 @@ pub(super) async fn open(
     match status_of(&reply) {
         // RFC 9110, section 9.3.6: any 2xx switches to tunnel mode.
         Some(200..=299) => Ok(stream),
-        Some(407) => Err(failed(
+        Some(407) => Err(tunnel_error(
             proxy,
             "wants credentials it did not get (407): put them into its address, \
              as in http://user:password@proxy:3128",
@@ -34,9 +35,9 @@ pub(super) async fn open(
             &format!("failed to open a tunnel to {endpoint} (status {status})"),
         )),
         Some(status) => {
-            Err(failed(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
+            Err(tunnel_error(proxy, &format!("refused a tunnel to {endpoint} (status {status})")))
         }
-        None => Err(failed(proxy, "does not speak HTTP")),
+        None => Err(tunnel_error(proxy, "does not speak HTTP")),
     }
 }
 
@@ -63,7 +64,7 @@ async fn read_reply(stream: &mut TcpStream, proxy: &ProxyConfig) -> Result<Vec<u
     let mut reply = Vec::with_capacity(256);
     while !reply.ends_with(b"\r\n\r\n") {
         if reply.len() == MAX_REPLY_BYTES {
-            return Err(failed(proxy, "answered with a head that does not end"));
+            return Err(tunnel_error(proxy, "answered with a head that does not end"));
         }
         let byte = stream.read_u8().await;
         reply.push(
@@ -80,12 +81,12 @@ fn status_of(reply: &[u8]) -> Option<u16> {
     words.next()?.parse().ok()
 }
 
-/// A refusal that another attempt would meet again.
-fn failed(proxy: &ProxyConfig, what: &str) -> HttpError {
+/// A refusal that a retry would meet again.
+fn tunnel_error(proxy: &ProxyConfig, what: &str) -> HttpError {
     error(HttpErrorKind::Proxy, proxy, what)
 }
 
-/// A failure that another attempt may not meet.
+/// A failure that a retry may not meet.
 fn transient(proxy: &ProxyConfig, what: &str) -> HttpError {
     error(HttpErrorKind::Connect, proxy, what)
 }

@@ -10,7 +10,8 @@ use super::ShardingConfig;
 use super::selection::ShardView;
 use super::shard_health::ShardStats;
 use super::stream_slots::{DrainStart, StreamSlots};
-use crate::transport::{HttpClient, HttpError, StreamLimit};
+use crate::exchange::HttpError;
+use crate::transport::{HttpClient, StreamLimit};
 
 /// One client among those of an endpoint.
 #[derive(Debug)]
@@ -79,12 +80,12 @@ impl ClientShard {
         }
     }
 
-    /// Its number among those of the endpoint; none is used twice.
+    /// Its number among those of the endpoint, never reused.
     pub(super) fn id(&self) -> u64 {
         self.id
     }
 
-    /// What sends its requests.
+    /// The HTTP client that sends its requests.
     pub(super) fn client(&self) -> &Arc<dyn HttpClient> {
         &self.client
     }
@@ -151,7 +152,7 @@ impl ClientShard {
         self.drained.notified().await;
     }
 
-    /// What selection sees.
+    /// The shard as selection sees it.
     pub(super) fn view(&self, config: &ShardingConfig) -> ShardView {
         let failures = self.counters.consecutive_failures.load(Ordering::Relaxed);
         ShardView {
@@ -173,7 +174,7 @@ impl ClientShard {
         last >= moment && last > self.counters.created
     }
 
-    /// What health checks see.
+    /// The shard as health checks see it.
     pub(super) fn stats(&self) -> ShardStats {
         // Relaxed: each figure stands alone, and a check that reads one late is a sweep late.
         let time =
@@ -192,6 +193,7 @@ impl ClientShard {
     /// A request begins; `in_use` is the number of streams with it.
     pub(super) fn record_start(&self, in_use: u32, now: Duration) {
         let now = nanoseconds(now);
+        // Relaxed, here and below: see `stats`.
         self.counters.last_request.store(now, Ordering::Relaxed);
         self.counters.total_requests.fetch_add(1, Ordering::Relaxed);
         if in_use == 1 {

@@ -1,70 +1,35 @@
-//! The settings of sharding, resolved.
+//! The settings of sharding, resolved and adjusted to each other.
 
 use std::time::Duration;
 
+use crate::options::sharding_options::ShardingConfig;
 use crate::options::{ShardingOptionsView, two_per_processor};
 
-/// How many connections share the load of an endpoint, and when one is evicted.
-///
-/// What each means, and its default, is with [`ShardingOptions`](crate::options::ShardingOptions).
-#[derive(Clone, Debug, PartialEq)]
-#[allow(missing_docs, reason = "each field is documented where the setting is declared")]
-pub struct ShardingConfig {
-    pub max_streams_per_client: u32,
-    pub max_clients_per_endpoint: u32,
-    /// The shards that are made as soon as streams run out: two per processor. Further ones are made only
-    /// while requests wait.
-    pub eager_clients_per_endpoint: u32,
-    pub min_clients_per_endpoint: u32,
-    pub load_spread_ratio: f64,
-    pub consecutive_failure_threshold: u32,
-    pub eviction_grace_period: Duration,
-    pub eviction_drain_timeout: Duration,
-    pub idle_client_timeout: Duration,
-    pub health_check_interval: Duration,
-    pub scale_up_threshold_ratio: f64,
-    pub recent_success_window: Duration,
-    pub read_hang_threshold: Duration,
-    pub eviction_cpu_limit: f64,
-    pub max_queued_requests: Option<usize>,
-    pub max_queued_bytes: usize,
-}
-
 impl ShardingConfig {
-    /// The same settings for requests whose answers may take this long: as long as an answer is not late, its
+    /// Adapts the settings to requests whose answers may take this long: as long as an answer is not late, its
     /// connection does not hang.
     #[must_use]
     pub fn for_answers_within(self, request_timeout: Duration) -> Self {
         let read_hang_threshold = self.read_hang_threshold.max(request_timeout);
         Self { read_hang_threshold, ..self }
     }
+
+    /// The shards that are made as soon as streams run out: two per processor. Further ones are made only
+    /// while requests wait.
+    #[must_use]
+    pub fn eager_clients(&self) -> u32 {
+        let bounds = (self.min_clients_per_endpoint, self.max_clients_per_endpoint);
+        two_per_processor().max(bounds.0).min(bounds.1)
+    }
 }
 
 impl From<ShardingOptionsView<'_>> for ShardingConfig {
     fn from(options: ShardingOptionsView<'_>) -> Self {
-        let max_clients_per_endpoint = options.max_clients_per_endpoint().get();
-        let min_clients_per_endpoint = options.min_clients_per_endpoint().get();
-        Self {
-            max_streams_per_client: options.max_streams_per_client().get(),
-            max_clients_per_endpoint,
-            eager_clients_per_endpoint: two_per_processor()
-                .max(min_clients_per_endpoint)
-                .min(max_clients_per_endpoint),
-            // The maximum wins over a minimum above it: it bounds what the service is asked for.
-            min_clients_per_endpoint: min_clients_per_endpoint.min(max_clients_per_endpoint),
-            load_spread_ratio: options.load_spread_ratio().value(),
-            consecutive_failure_threshold: options.consecutive_failure_threshold().get(),
-            eviction_grace_period: options.eviction_grace_period(),
-            eviction_drain_timeout: options.eviction_drain_timeout(),
-            idle_client_timeout: options.idle_client_timeout(),
-            health_check_interval: options.health_check_interval(),
-            scale_up_threshold_ratio: options.scale_up_threshold_ratio().value(),
-            recent_success_window: options.recent_success_window(),
-            read_hang_threshold: options.read_hang_threshold(),
-            eviction_cpu_limit: options.eviction_cpu_limit().value(),
-            max_queued_requests: options.max_queued_requests(),
-            max_queued_bytes: options.max_queued_bytes(),
-        }
+        let resolved = options.resolved();
+        // The maximum wins over a minimum above it: it bounds what the service is asked for.
+        let min_clients_per_endpoint =
+            resolved.min_clients_per_endpoint.min(resolved.max_clients_per_endpoint);
+        Self { min_clients_per_endpoint, ..resolved }
     }
 }
 

@@ -25,9 +25,9 @@ impl ConnectWaiters {
         self.stream_freed.notified().await;
     }
 
-    /// Wakes one waiter: a stream became free that nobody in the queue wants.
+    /// Wakes one waiter: a stream became free, and the queue is empty.
     pub(super) fn notify_stream_freed(&self) {
-        // Relaxed: saves the notification while nobody waits, which is nearly always. A waiter that is
+        // Relaxed: saves the notification while there are no waiters, which is nearly always. A waiter that is
         // missed here keeps its own stream and goes on when that one's connection is made.
         if self.count.load(Ordering::Relaxed) > 0 {
             self.stream_freed.notify_one();

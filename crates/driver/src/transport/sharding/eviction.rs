@@ -1,4 +1,4 @@
-//! Fewer shards: how one is removed, drained and closed, and what becomes of the requests on it.
+//! Removal of shards: eviction, draining and closing, and the fate of requests in flight.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) enum Removal {
     ConnectionClosed,
     /// It is past its age: its requests may finish, as after GOAWAY.
     Aged,
-    /// Its client goes on in another pool, or its pool is closed: its requests may finish.
+    /// Its client is handed to another pool, or its pool is closed: its requests may finish.
     HandedOver,
 }
 

@@ -1,15 +1,17 @@
-//! More shards: when there may be another, and how its connection is made.
+//! Growth of the pool: when a shard may be added, and how its connection is made.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::client_shard::ClientShard;
 use super::eviction::Removal;
-use super::shard_pool::{EndpointShardPool, PoolKind};
-use crate::transport::{HttpClient, HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use super::pool_context::PoolKind;
+use super::shard_pool::EndpointShardPool;
+use crate::exchange::{HttpError, HttpErrorKind, HttpProtocol, RequestSentStatus};
+use crate::transport::HttpClient;
 
-/// How much longer than its own connect timeout a client may take to report a failure. A client of
-/// somebody else may have no timeout at all, and must not keep its slot for ever.
+/// How much longer than its own connect timeout a client may take to report a failure. A foreign
+/// client may have no timeout at all, and must not keep its slot for ever.
 const CONNECT_SLACK: Duration = Duration::from_secs(1);
 
 /// How long a request waits for a stream before there may be more shards than the eager ones. Longer than a
@@ -47,7 +49,7 @@ impl EndpointShardPool {
             pool.connect(&shard).await;
         });
         if !started {
-            // The runtime is shutting down: nobody will make the connection.
+            // The runtime is shutting down: the connection will never be made.
             self.close();
         }
     }
@@ -76,7 +78,7 @@ impl EndpointShardPool {
         });
     }
 
-    /// Lets there be so many shards more, if the endpoint answers.
+    /// Raises the number of shards that may be made, if the endpoint answers.
     pub(super) fn widen_by(&self, count: u32) {
         if self.has_answered_within(ANSWER_WINDOW) {
             self.shards().widen(count);

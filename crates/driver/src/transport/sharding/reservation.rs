@@ -1,4 +1,4 @@
-//! A stream for a request: reserved at once, waited for in the queue, or exchanged for one that is ready.
+//! Reserving a stream for a request: immediately, by waiting in the queue, or by exchange for one that is ready.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -7,47 +7,16 @@ use tokio::sync::oneshot;
 
 use super::client_shard::ClientShard;
 use super::selection::{Selection, ShardView, select_shard};
-use super::shard_pool::EndpointShardPool;
-use super::wait_queue::Full;
+use super::send_terms::SendTerms;
+use super::shard_pool::{EndpointShardPool, Reservation, Waiter};
+use super::wait_queue::ExceededLimit;
 use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::{HttpError, HttpErrorKind, RequestSentStatus};
 use crate::system::Clock;
-use crate::transport::{HttpError, HttpErrorKind, RequestSentStatus};
 
 /// The size that a waiting request is counted with beside its body: its memory on the heap, rounded up. The
 /// benchmark `burst` prints how much it is.
 const BYTES_PER_WAITER: usize = 2 * 1024;
-
-/// What a request asks of the transport beside being sent.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct SendTerms {
-    /// The end of the operation: a request that has no answer by then fails, and one that has a stream
-    /// counts against its shard.
-    pub deadline: Option<Instant>,
-    /// The longest that the request may take once it has a stream, and the longest that it waits for one
-    /// where no other request is answered meanwhile.
-    pub timeout: Option<Duration>,
-    /// The bytes of its body, for the bound on the memory of waiting requests.
-    pub body_bytes: usize,
-    /// From when on the request counts as slow: dropped later, say as the loser of a hedge, it counts
-    /// against its shard too.
-    pub slow_after: Option<Instant>,
-    /// The shard that the request failed on before; another is used if there is or can be one.
-    pub avoided_shard: Option<u64>,
-}
-
-/// A request in the queue.
-#[derive(Debug)]
-pub(super) struct Waiter {
-    reserved: oneshot::Sender<Reservation>,
-    avoided: Option<u64>,
-}
-
-impl Waiter {
-    /// A receiver that was dropped is a request that was cancelled.
-    fn is_cancelled(&self) -> bool {
-        self.reserved.is_closed()
-    }
-}
 
 /// The wait of a request in the queue.
 struct Waiting<'a> {
@@ -82,48 +51,9 @@ impl ReservedStream {
     }
 }
 
-/// A stream of a shard, held until it is dropped.
-#[derive(Debug)]
-pub(super) struct Reservation {
-    pool: Arc<EndpointShardPool>,
-    shard: Arc<ClientShard>,
-    in_use: u32,
-    is_held: bool,
-}
-
-impl Reservation {
-    /// The shard whose stream it is.
-    pub(super) fn shard(&self) -> &Arc<ClientShard> {
-        &self.shard
-    }
-
-    /// How many streams of the shard were in use with this one.
-    pub(super) fn in_use(&self) -> u32 {
-        self.in_use
-    }
-
-    /// Gives the stream back without serving the queue: the caller serves it, and from `drop` it would
-    /// recurse.
-    fn release_unserved(mut self) {
-        self.is_held = false;
-        self.shard.release();
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.is_held {
-            // Released first, then looked at the queue: the order that loses no wakeup (`WaitQueue`).
-            self.shard.release();
-            self.pool.serve_queue();
-            self.pool.connect_waiters().notify_stream_freed();
-        }
-    }
-}
-
 /// Which shards may be used.
 #[derive(Clone, Copy)]
-enum Wanted {
+enum ShardFilter {
     /// Any, a new one included; one is avoided if that is possible.
     Any { avoided: Option<u64> },
     /// One that has its connection and does not keep failing, but not the avoided one.
@@ -137,8 +67,8 @@ impl EndpointShardPool {
     /// # Errors
     ///
     /// [`HttpErrorKind::QueueFull`] if no more requests may wait; [`HttpErrorKind::Timeout`] at the deadline,
-    /// or if no request at the endpoint was answered for as long as one may take; why no connection could be
-    /// made.
+    /// or if no request at the endpoint was answered for as long as one may take; [`HttpErrorKind::Connect`],
+    /// [`HttpErrorKind::Tls`] or [`HttpErrorKind::Proxy`] if no connection could be made.
     pub(in crate::transport) async fn reserve_stream(
         self: &Arc<Self>,
         diagnostics: &mut RequestDiagnostics,
@@ -146,12 +76,12 @@ impl EndpointShardPool {
     ) -> Result<ReservedStream, HttpError> {
         // FIFO: waiters go first.
         let first = match self.queue().is_empty() {
-            true => self.try_reserve(Wanted::Any { avoided: terms.avoided_shard }),
+            true => self.try_reserve(ShardFilter::Any { avoided: terms.avoided_shard }),
             false => None,
         };
         match first {
             // A request that need not wait has just begun: the clock is not read again.
-            Some(reservation) if reservation.shard.is_ready() => {
+            Some(reservation) if reservation.shard().is_ready() => {
                 Ok(ReservedStream { reservation, at: diagnostics.started, has_waited: false })
             }
             first => {
@@ -238,7 +168,7 @@ impl EndpointShardPool {
         let avoided = terms.avoided_shard;
         // FIFO: waiters go first.
         if self.queue().is_empty()
-            && let Some(reservation) = self.try_reserve(Wanted::Any { avoided })
+            && let Some(reservation) = self.try_reserve(ShardFilter::Any { avoided })
         {
             return Ok(reservation);
         }
@@ -278,7 +208,7 @@ impl EndpointShardPool {
         diagnostics: &mut RequestDiagnostics,
         avoided: Option<u64>,
     ) -> Result<Reservation, HttpError> {
-        if reservation.shard.is_ready() {
+        if reservation.shard().is_ready() {
             return Ok(reservation);
         }
         diagnostics.record(RequestEventKind::Connecting);
@@ -286,14 +216,14 @@ impl EndpointShardPool {
         let _waiting = self.connect_waiters().enter();
         loop {
             // Also before the first wait: a stream may have become free since this one was reserved.
-            if let Some(ready) = self.try_reserve(Wanted::Ready { avoided }) {
+            if let Some(ready) = self.try_reserve(ShardFilter::Ready { avoided }) {
                 return Ok(ready);
             }
             tokio::select! {
                 // The own connection first: taking another's stream would waste it. It ends the loop, so it
                 // cannot starve the other branch.
                 biased;
-                outcome = reservation.shard.connect_outcome() => {
+                outcome = reservation.shard().connect_outcome() => {
                     return outcome.map(|()| reservation);
                 }
                 () = self.connect_waiters().stream_freed() => {}
@@ -302,19 +232,19 @@ impl EndpointShardPool {
     }
 
     /// A stream of some shard, if there is one or a shard can be made.
-    fn try_reserve(self: &Arc<Self>, wanted: Wanted) -> Option<Reservation> {
+    fn try_reserve(self: &Arc<Self>, filter: ShardFilter) -> Option<Reservation> {
         loop {
             if self.is_closed() || self.is_handed_over() {
                 return None;
             }
             let shards = self.shards().load();
-            match self.select(&shards, wanted) {
+            match self.select(&shards, filter) {
                 Selection::Use(index) => {
                     let shard = &shards[index];
                     // Optimistic: another thread may have reserved the last stream; then select again.
                     if let Some(in_use) = shard.try_reserve(self.config()) {
                         let (pool, shard) = (Arc::clone(self), Arc::clone(shard));
-                        return Some(Reservation { pool, shard, in_use, is_held: true });
+                        return Some(Reservation::new(pool, shard, in_use));
                     }
                 }
                 Selection::Grow => self.grow(),
@@ -324,16 +254,16 @@ impl EndpointShardPool {
         }
     }
 
-    fn select(&self, shards: &[Arc<ClientShard>], wanted: Wanted) -> Selection {
+    fn select(&self, shards: &[Arc<ClientShard>], filter: ShardFilter) -> Selection {
         let config = self.config();
         let ratio = self.load().spread_ratio();
-        match wanted {
-            Wanted::Any { avoided } => {
+        match filter {
+            ShardFilter::Any { avoided } => {
                 let views = shards.iter().map(|shard| shard.view(config));
                 let avoided = avoided.and_then(|id| shards.iter().position(|it| it.id() == id));
                 select_shard(views, avoided, ratio, self.may_grow(shards))
             }
-            Wanted::Ready { avoided } => {
+            ShardFilter::Ready { avoided } => {
                 let views = shards.iter().map(|shard| {
                     let view = shard.view(config);
                     let is_usable =
@@ -349,7 +279,9 @@ impl EndpointShardPool {
     /// Gives free streams to waiters, in FIFO order.
     pub(super) fn serve_queue(self: &Arc<Self>) {
         while self.queue().has_waiters() {
-            let Some(reservation) = self.try_reserve(Wanted::Any { avoided: None }) else { return };
+            let Some(reservation) = self.try_reserve(ShardFilter::Any { avoided: None }) else {
+                return;
+            };
             if let Some(unwanted) = self.hand_over(reservation) {
                 // Other threads served the waiters. One that enqueued while the stream was held here has
                 // found none free, so the queue is looked at once more: else its wakeup would be lost.
@@ -358,7 +290,7 @@ impl EndpointShardPool {
         }
     }
 
-    /// Gives a stream to the first waiter that is not cancelled; gives it back if there is none.
+    /// Gives a stream to the first waiter that is not cancelled; returns it if every waiter is.
     fn hand_over(self: &Arc<Self>, mut reservation: Reservation) -> Option<Reservation> {
         while let Some(first) = self.queue().dequeue() {
             self.note_turn();
@@ -384,12 +316,12 @@ impl EndpointShardPool {
         waiter: &Waiter,
         in_hand: &Reservation,
     ) -> Option<Reservation> {
-        let avoided = waiter.avoided.filter(|id| *id == in_hand.shard.id())?;
+        let avoided = waiter.avoided.filter(|id| *id == in_hand.shard().id())?;
         if waiter.is_cancelled() {
             return None;
         }
-        let other = self.try_reserve(Wanted::Any { avoided: Some(avoided) })?;
-        match other.shard.id() == avoided {
+        let other = self.try_reserve(ShardFilter::Any { avoided: Some(avoided) })?;
+        match other.shard().id() == avoided {
             true => {
                 other.release_unserved();
                 None
@@ -403,18 +335,18 @@ impl EndpointShardPool {
         while self.queue().dequeue().is_some() {}
     }
 
-    fn queue_full(&self, full: Full) -> HttpError {
+    fn queue_full(&self, full: ExceededLimit) -> HttpError {
         let (config, endpoint) = (self.config(), self.endpoint());
         let sentence = match (full, config.max_queued_requests) {
-            (Full::Waiters, Some(most)) => format!(
+            (ExceededLimit::Waiters, Some(most)) => format!(
                 "the wait queue of {endpoint} is full: {most} requests wait for a stream, as many as \
                  sharding.max_queued_requests allows; send fewer at once, or raise the setting"
             ),
-            (Full::Waiters, None) => format!(
+            (ExceededLimit::Waiters, None) => format!(
                 "the wait queue of {endpoint} is full: it holds as many requests as it can count; send \
                  fewer at once"
             ),
-            (Full::Bytes, _) => format!(
+            (ExceededLimit::Bytes, _) => format!(
                 "the wait queue of {endpoint} is full: requests that wait for a stream hold {} bytes, as \
                  many as sharding.max_queued_bytes allows; send fewer at once, or raise the setting",
                 config.max_queued_bytes
@@ -423,7 +355,7 @@ impl EndpointShardPool {
         HttpError::new(HttpErrorKind::QueueFull, RequestSentStatus::NotSent, sentence)
     }
 
-    /// Why a closed pool serves nothing: the driver shuts down, or another pool has replaced it.
+    /// The error of a closed pool: the driver shuts down, or another pool has replaced it.
     pub(super) fn closed_error(&self) -> HttpError {
         let (kind, what) = match self.tasks().is_shutting_down() {
             true => (HttpErrorKind::Closed, "are being closed"),

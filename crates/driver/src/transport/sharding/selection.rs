@@ -3,7 +3,7 @@
 //! Pure functions over what the shards look like at the moment. Load is concentrated on the oldest
 //! shards (the active set), so that after a spike the younger ones drain and can be closed.
 
-/// What selection sees of a shard.
+/// A shard as selection sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ShardView {
     /// Streams in use.
@@ -22,7 +22,7 @@ impl ShardView {
     }
 }
 
-/// What to do with the next request.
+/// The decision for the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Selection {
     /// Give it to the shard at this index.
@@ -95,7 +95,7 @@ pub(super) fn active_set_size(shards: usize, load_spread_ratio: f64) -> usize {
     (size as usize).clamp(1, shards.max(1))
 }
 
-/// Whether so much of what there is is in use that another shard is worth making ahead of need.
+/// Whether streams are used so heavily that another shard is made ahead of need.
 pub(super) fn should_scale_up(
     shards: impl Iterator<Item = ShardView>,
     threshold_ratio: f64,

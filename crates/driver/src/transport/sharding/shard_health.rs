@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::ShardingConfig;
 
-/// What is known of a shard's requests.
+/// Statistics of a shard's requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ShardStats {
@@ -166,7 +166,7 @@ mod tests {
         assert_eq!(check(four, &[used(104)], 105), ShardHealthStatus::Healthy);
     }
 
-    /// A peer that was just made and has answered nothing proves nothing.
+    /// A new peer without any answer is no evidence against others.
     #[test]
     fn a_peer_that_never_answered_is_no_proof_of_health() {
         let failing = ShardStats { consecutive_failures: 5, ..used(100) };

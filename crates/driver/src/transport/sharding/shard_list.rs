@@ -28,7 +28,7 @@ pub(super) struct ShardList {
 }
 
 impl ShardList {
-    /// An empty list for so many shards at first, and so many at most.
+    /// An empty list with an initial and a maximum number of shards.
     pub(super) fn new(eager: u32, max: u32) -> Self {
         let eager = eager.min(max);
         let (slots, next_id) = (AtomicU32::new(0), AtomicU64::new(0));
@@ -41,7 +41,7 @@ impl ShardList {
         self.shards.load()
     }
 
-    /// The shards now, for one who changes the list while going through it.
+    /// The current shards, as an owned snapshot: for iteration while the list changes.
     pub(super) fn load_full(&self) -> Arc<Vec<Arc<ClientShard>>> {
         self.shards.load_full()
     }
@@ -67,14 +67,14 @@ impl ShardList {
         self.limit() < self.max
     }
 
-    /// Lets there be so many shards more, up to the maximum.
+    /// Raises the number of shards that may be made, up to the maximum.
     pub(super) fn widen(&self, by: u32) {
         let wider = |limit: u32| Some(limit.saturating_add(by).min(self.max));
         // The closure never refuses. Relaxed: as in `limit`.
         let _ = self.limit.fetch_update(Ordering::Relaxed, Ordering::Relaxed, wider);
     }
 
-    /// Takes back what was widened and is not used any more.
+    /// Lowers the number again to what is in use.
     pub(super) fn narrow(&self) {
         let used = self.slots_taken().max(self.eager);
         // Relaxed: as in `limit`. A shard that is added meanwhile stays: the limit holds for the next one.

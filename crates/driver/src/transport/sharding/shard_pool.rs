@@ -1,29 +1,28 @@
-//! The pool of shards of one endpoint: its parts, and the way of one request through it.
+//! The pool of shards of one endpoint: its parts, the streams that are reserved from it, and the requests that
+//! wait for one.
 //!
 //! Each part owns its state: the list of shards, the wait queue, the load, the growth back-off, the requests
-//! that wait for a connection. What the pool does with them is in `reservation.rs` (a stream for a request),
-//! `growth.rs`, `eviction.rs` and `sweep.rs`.
+//! that wait for a connection. The files that work with them are `reservation.rs` (a stream for a request),
+//! `sending.rs` (the request over it), `growth.rs`, `eviction.rs` and `sweep.rs`.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
+use tokio::sync::oneshot;
+
 use super::ShardingConfig;
 use super::client_shard::ClientShard;
 use super::connect_waiters::ConnectWaiters;
-use super::eviction::Removal;
 use super::growth_backoff::GrowthBackoff;
 use super::load_meter::LoadMeter;
-use super::reservation::{ReservedStream, SendTerms, Waiter};
+use super::pool_context::{PoolContext, PoolKind};
 use super::shard_list::ShardList;
 use super::snapshot::{PoolSnapshot, ShardSnapshot};
 use super::wait_queue::{Capacity, WaitQueue};
-use crate::diagnostics::{RequestDiagnostics, RequestEventKind};
+use crate::exchange::Endpoint;
 use crate::system::{Clock, TaskSpawner};
-use crate::transport::{
-    Endpoint, HttpClient, HttpClientConfig, HttpClientFactory, HttpError, HttpErrorKind,
-    HttpRequest, HttpResponse, HttpVersions, RequestSentStatus,
-};
+use crate::transport::{HttpClient, HttpClientConfig, HttpVersions};
 
 /// The clients of one endpoint.
 ///
@@ -50,30 +49,6 @@ pub struct EndpointShardPool {
     is_closed: AtomicBool,
 }
 
-/// What a pool is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PoolKind {
-    /// HTTP/2, or a client that does not say: several clients, each with its streams.
-    Sharded,
-    /// HTTP/1.1: one client with a pool of connections of its own; nothing is checked or evicted.
-    Plain,
-}
-
-/// What pools are made with.
-#[derive(Clone, Debug)]
-pub struct PoolContext {
-    /// Where clients come from.
-    pub factory: Arc<dyn HttpClientFactory>,
-    /// What they are made with.
-    pub client_config: HttpClientConfig,
-    /// How many there are, and when one is evicted.
-    pub sharding: ShardingConfig,
-    /// Who owns the tasks that make and end connections.
-    pub tasks: TaskSpawner,
-    /// Where the random part of a connection's age comes from.
-    pub clock: Clock,
-}
-
 impl EndpointShardPool {
     /// A pool without shards; the first request, or the first sweep, makes one.
     #[must_use]
@@ -86,7 +61,7 @@ impl EndpointShardPool {
             context.sharding.max_streams_per_client =
                 u32::try_from(connections).unwrap_or(u32::MAX);
             context.sharding.max_clients_per_endpoint = 1;
-            context.sharding.eager_clients_per_endpoint = 1;
+            context.eager_clients_per_endpoint = 1;
             context.sharding.min_clients_per_endpoint = 1;
         }
         Arc::new(Self {
@@ -94,7 +69,7 @@ impl EndpointShardPool {
             kind,
             created: Clock::now(),
             shards: ShardList::new(
-                context.sharding.eager_clients_per_endpoint,
+                context.eager_clients_per_endpoint,
                 context.sharding.max_clients_per_endpoint,
             ),
             queue: WaitQueue::new(Capacity {
@@ -112,7 +87,7 @@ impl EndpointShardPool {
         })
     }
 
-    /// What the pool is for.
+    /// The kind of the pool.
     #[must_use]
     pub fn kind(&self) -> PoolKind {
         self.kind
@@ -131,79 +106,6 @@ impl EndpointShardPool {
     /// The client that turned out to speak HTTP/1.1 where streams were expected.
     pub(in crate::transport) fn http1_client(&self) -> Option<Arc<dyn HttpClient>> {
         self.http1_client.get().map(Arc::clone)
-    }
-
-    /// Sends a request over a shard and waits for its whole response, and notes when it came. The request is taken out
-    /// of its variable once a stream is reserved for it.
-    ///
-    /// # Errors
-    ///
-    /// Why no response came; a full wait queue is [`HttpErrorKind::QueueFull`].
-    pub async fn send(
-        self: &Arc<Self>,
-        request: &mut HttpRequest,
-        diagnostics: &mut RequestDiagnostics,
-        terms: SendTerms,
-    ) -> Result<HttpResponse, HttpError> {
-        let reserved = self.reserve_stream(diagnostics, &terms).await?;
-        self.send_over(&reserved, request, diagnostics, &terms).await
-    }
-
-    /// Sends a request over the stream that was reserved for it, as [`send`](Self::send) does.
-    ///
-    /// # Errors
-    ///
-    /// As [`send`](Self::send).
-    pub(in crate::transport) async fn send_over(
-        self: &Arc<Self>,
-        reserved: &ReservedStream,
-        request: &mut HttpRequest,
-        diagnostics: &mut RequestDiagnostics,
-        terms: &SendTerms,
-    ) -> Result<HttpResponse, HttpError> {
-        let shard = reserved.reservation.shard();
-        diagnostics.shard = Some(shard.id());
-        self.load.record();
-        shard.record_start(reserved.reservation.in_use(), self.age_at(reserved.at));
-        let end = terms.timeout.and_then(|timeout| reserved.at.checked_add(timeout));
-        let end = [end, terms.deadline].into_iter().flatten().min();
-        // Armed across the await: if the caller drops this future, only a destructor still runs.
-        let from = [end, terms.slow_after].into_iter().flatten().min();
-        let mut cut_off = CutOff { shard, from, is_armed: true };
-        // Assumed, before the client has the request: one that is dropped on the way may have sent it. A
-        // client that knows better says so (`RequestDiagnostics::not_sent_yet`).
-        diagnostics.request_sent = RequestSentStatus::MaybeSent;
-        let executing = shard.client().execute(std::mem::take(request), diagnostics);
-        let outcome = match end {
-            None => Some(executing.await),
-            Some(end) => tokio::time::timeout_at(end.into(), executing).await.ok(),
-        };
-        // It stays armed at the end of its time: the connection may hang.
-        let Some(outcome) = outcome else { return Err(self.timed_out(diagnostics, terms)) };
-        cut_off.is_armed = false;
-        match &outcome {
-            Ok(_) => {
-                let now = Clock::now();
-                diagnostics.record_at(RequestEventKind::ResponseBodyReceived, now);
-                shard.record_success(self.age_at(now));
-            }
-            Err(error) => self.record_failure(shard, error),
-        }
-        outcome
-    }
-
-    /// What an error says about the shard it came over.
-    fn record_failure(self: &Arc<Self>, shard: &Arc<ClientShard>, error: &HttpError) {
-        match error.kind() {
-            // The connection has ended, for this request and the next.
-            _ if self.kind == PoolKind::Sharded && shard.is_closed() => {
-                shard.record_failure();
-                self.remove(shard, Removal::ConnectionClosed);
-            }
-            // The request is at fault, or the endpoint as a whole.
-            HttpErrorKind::InvalidRequest | HttpErrorKind::ProtocolChanged => {}
-            _ => shard.record_failure(),
-        }
     }
 
     /// The pool now, for diagnostics and tests.
@@ -293,7 +195,7 @@ impl EndpointShardPool {
         self.age_at(Clock::now())
     }
 
-    fn age_at(&self, now: Instant) -> Duration {
+    pub(super) fn age_at(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.created)
     }
 
@@ -307,7 +209,7 @@ impl EndpointShardPool {
         self.turns.load(Ordering::Relaxed)
     }
 
-    /// Begins to watch the queue; says whether nobody did.
+    /// Claims the watch over the queue; `false` if a task watches it already.
     pub(super) fn begin_watching_queue(&self) -> bool {
         // Read first: while requests wait, each newcomer looks. AcqRel: pairs with `end_watching_queue`.
         !self.is_queue_watched.load(Ordering::Relaxed)
@@ -315,6 +217,7 @@ impl EndpointShardPool {
     }
 
     pub(super) fn end_watching_queue(&self) {
+        // Release: pairs with the swap in `begin_watching_queue`.
         self.is_queue_watched.store(false, Ordering::Release);
     }
 
@@ -330,18 +233,60 @@ impl EndpointShardPool {
     }
 }
 
-/// Counts a request against its shard if it is dropped at its deadline, or once it is slow: the connection
-/// may hang. One that is dropped before was cancelled by its caller, which says nothing of the connection.
-struct CutOff<'a> {
-    shard: &'a ClientShard,
-    from: Option<Instant>,
-    is_armed: bool,
+/// A request in the queue.
+#[derive(Debug)]
+pub(super) struct Waiter {
+    pub(super) reserved: oneshot::Sender<Reservation>,
+    pub(super) avoided: Option<u64>,
 }
 
-impl Drop for CutOff<'_> {
+impl Waiter {
+    /// A receiver that was dropped is a request that was cancelled.
+    pub(super) fn is_cancelled(&self) -> bool {
+        self.reserved.is_closed()
+    }
+}
+
+/// A stream of a shard, held until it is dropped.
+#[derive(Debug)]
+pub(super) struct Reservation {
+    pool: Arc<EndpointShardPool>,
+    shard: Arc<ClientShard>,
+    in_use: u32,
+    is_held: bool,
+}
+
+impl Reservation {
+    /// A stream that was just reserved.
+    pub(super) fn new(pool: Arc<EndpointShardPool>, shard: Arc<ClientShard>, in_use: u32) -> Self {
+        Self { pool, shard, in_use, is_held: true }
+    }
+
+    /// The shard whose stream it is.
+    pub(super) fn shard(&self) -> &Arc<ClientShard> {
+        &self.shard
+    }
+
+    /// How many streams of the shard were in use with this one.
+    pub(super) fn in_use(&self) -> u32 {
+        self.in_use
+    }
+
+    /// Gives the stream back without serving the queue: the caller serves it, and from `drop` it would
+    /// recurse.
+    pub(super) fn release_unserved(mut self) {
+        self.is_held = false;
+        self.shard.release();
+    }
+}
+
+impl Drop for Reservation {
     fn drop(&mut self) {
-        if self.is_armed && self.from.is_some_and(|from| Clock::now() >= from) {
-            self.shard.record_failure();
+        if self.is_held {
+            // Released first, then looked at the queue: the order that loses no wakeup (`WaitQueue`).
+            self.shard.release();
+            self.pool.serve_queue();
+            self.pool.connect_waiters().notify_stream_freed();
         }
     }
 }

@@ -1,8 +1,8 @@
-//! What a pool looks like at one moment.
+//! Snapshots of a pool and its shards, for diagnostics and tests.
 
+use super::pool_context::PoolKind;
 use super::shard_health::ShardStats;
-use super::shard_pool::PoolKind;
-use crate::transport::Endpoint;
+use crate::exchange::Endpoint;
 
 /// The shards of an endpoint at one moment.
 #[derive(Clone, Debug)]
@@ -10,7 +10,7 @@ use crate::transport::Endpoint;
 pub struct PoolSnapshot {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// What the pool is for.
+    /// The kind of the pool.
     pub kind: PoolKind,
     /// The shards, from the oldest to the youngest.
     pub shards: Vec<ShardSnapshot>,
@@ -28,6 +28,6 @@ pub struct ShardSnapshot {
     pub id: u64,
     /// Whether its connection is made.
     pub is_ready: bool,
-    /// What is known of its requests; times count from the pool's creation.
+    /// Statistics of its requests; times count from the pool's creation.
     pub stats: ShardStats,
 }

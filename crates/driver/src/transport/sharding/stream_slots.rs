@@ -21,7 +21,7 @@ pub(super) enum Refusal {
     Draining,
 }
 
-/// What draining began with.
+/// The state of a shard when draining began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DrainStart {
     /// Another thread began it before.
@@ -61,7 +61,7 @@ impl StreamSlots {
 
     /// Gives a stream back; says whether it was the last of a draining shard.
     pub(super) fn release(&self) -> bool {
-        // Release: all that this user did comes before the next reservation. Acquire: whoever sees the
+        // Release: all that this user did comes before the next reservation. Acquire: the thread that sees the
         // last stream go sees what every other user did, and may close the connection.
         let before = self.0.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(count(before) > 0, "a stream is released once");

@@ -5,11 +5,12 @@ use std::time::Instant;
 
 use super::client_shard::ClientShard;
 use super::eviction::Removal;
+use super::pool_context::PoolKind;
 use super::selection::should_scale_up;
 use super::shard_health::{EvictionReason, ShardHealthStatus, ShardStats, check_shard_health};
-use super::shard_pool::{EndpointShardPool, PoolKind};
+use super::shard_pool::EndpointShardPool;
 
-/// A sweep replaces at most one in so many shards because of its age, so that most requests find a connection.
+/// A sweep replaces at most one in this many shards because of its age, so that most requests find a connection.
 const AGED_PER_SWEEP: usize = 4;
 
 impl EndpointShardPool {
@@ -57,7 +58,7 @@ impl EndpointShardPool {
                     self.remove(shard, Removal::Evicted(reason));
                 }
                 ShardHealthStatus::Idle => {
-                    // Counted anew for each: those before it may be gone by now.
+                    // Counted again for each: those before it may be gone by now.
                     let min = config.min_clients_per_endpoint as usize;
                     if self.shards().load().len() > min {
                         self.remove(shard, Removal::Evicted(EvictionReason::IdleTimeout));

@@ -1,4 +1,4 @@
-//! What the lock-free structures are made of, in one file so that loom can replace it.
+//! Atomics and queues of the lock-free structures, in one file so that loom can replace them.
 
 pub(super) use std::sync::atomic::{AtomicIsize, AtomicU64, AtomicUsize, Ordering, fence};
 

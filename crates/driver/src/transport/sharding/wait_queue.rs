@@ -21,7 +21,7 @@ pub(super) struct WaitQueue<W> {
     len: AtomicIsize,
     /// Waiters that were cancelled since the last cleanup, or more: some may have been dequeued since.
     cancelled: AtomicUsize,
-    queue: Queue<Queued<W>>,
+    queue: Queue<QueuedWaiter<W>>,
 }
 
 /// The capacity of a queue.
@@ -35,7 +35,7 @@ pub(super) struct Capacity {
 
 /// Why a queue takes no further waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Full {
+pub(super) enum ExceededLimit {
     /// It holds as many waiters as it may.
     Waiters,
     /// Its waiters hold as many bytes as they may.
@@ -43,7 +43,7 @@ pub(super) enum Full {
 }
 
 /// A waiter, and the bytes that it was counted with.
-struct Queued<W> {
+struct QueuedWaiter<W> {
     waiter: W,
     bytes: usize,
 }
@@ -65,18 +65,18 @@ impl Occupancy {
         Self { waiters: number >> BYTE_BITS, bytes: number & MAX_BYTES }
     }
 
-    /// One waiter with so many bytes, for adding and subtracting.
+    /// One waiter with this many bytes, for adding and subtracting.
     fn one(bytes: usize) -> u64 {
         (1 << BYTE_BITS) | (bytes as u64).min(MAX_BYTES)
     }
 
-    /// The limit that a waiter with so many bytes would exceed.
-    fn exceeds(self, capacity: Capacity, bytes: usize) -> Option<Full> {
+    /// The limit that a waiter with this many bytes would exceed.
+    fn exceeds(self, capacity: Capacity, bytes: usize) -> Option<ExceededLimit> {
         let bytes = self.bytes.saturating_add(bytes as u64);
         if self.waiters >= (capacity.waiters as u64).min(MAX_WAITERS) {
-            Some(Full::Waiters)
+            Some(ExceededLimit::Waiters)
         } else if bytes > (capacity.bytes as u64).min(MAX_BYTES) {
-            Some(Full::Bytes)
+            Some(ExceededLimit::Bytes)
         } else {
             None
         }
@@ -125,12 +125,12 @@ impl<W> WaitQueue<W> {
         waiter: W,
         bytes: usize,
         is_cancelled: impl Fn(&W) -> bool,
-    ) -> Result<(), Full> {
+    ) -> Result<(), ExceededLimit> {
         if self.reserve_slot(bytes).is_err() {
             self.drop_cancelled(is_cancelled);
             self.reserve_slot(bytes)?;
         }
-        self.queue.push(Queued { waiter, bytes });
+        self.queue.push(QueuedWaiter { waiter, bytes });
         self.announce();
         Ok(())
     }
@@ -142,7 +142,7 @@ impl<W> WaitQueue<W> {
         Some(first.waiter)
     }
 
-    fn pop(&self) -> Option<Queued<W>> {
+    fn pop(&self) -> Option<QueuedWaiter<W>> {
         let first = self.queue.pop()?;
         // AcqRel, as in `announce`. The queue itself hands the waiter over; a counter would need less,
         // but nothing here is on the way of a request that finds a stream.
@@ -159,7 +159,7 @@ impl<W> WaitQueue<W> {
         fence(Ordering::SeqCst);
     }
 
-    fn reserve_slot(&self, bytes: usize) -> Result<(), Full> {
+    fn reserve_slot(&self, bytes: usize) -> Result<(), ExceededLimit> {
         let one_more = |taken: u64| {
             let is_free = Occupancy::of(taken).exceeds(self.capacity, bytes).is_none();
             is_free.then(|| taken + Occupancy::one(bytes))
@@ -169,7 +169,7 @@ impl<W> WaitQueue<W> {
         let taken = self.taken.fetch_update(Ordering::AcqRel, Ordering::Relaxed, one_more);
         taken.map(drop).map_err(|taken| {
             let exceeded = Occupancy::of(taken).exceeds(self.capacity, bytes);
-            exceeded.unwrap_or(Full::Waiters)
+            exceeded.unwrap_or(ExceededLimit::Waiters)
         })
     }
 

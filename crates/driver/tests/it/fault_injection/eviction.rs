@@ -64,7 +64,7 @@ async fn a_failing_shard_is_avoided_at_the_threshold_and_evicted_by_the_sweep() 
 }
 
 #[tokio::test]
-async fn requests_on_a_shard_that_hangs_are_sent_over_another_once_it_is_evicted() {
+async fn requests_of_an_evicted_shard_are_sent_over_another() {
     let fixture = FaultFixture::new(4, 2, |_| {});
     fixture.reads_succeed(1).await;
     let fault = fixture.inject_into_first(FaultInjectionResult::Hang);

@@ -13,7 +13,7 @@ use sidereal_protocol::CosmosStatus;
 use super::fixture::FaultFixture;
 use sidereal_testing::fixture::Executed;
 
-/// What came next, and after which wait.
+/// The decision after each attempt, with its wait.
 type Next = (&'static str, Option<Duration>);
 
 const AT_ONCE: Next = retry_after(0);
@@ -87,7 +87,7 @@ async fn throttling_without_an_end_is_final_when_the_retries_are_used_up() {
 }
 
 #[tokio::test]
-async fn refusals_that_are_not_settled_at_one_endpoint_are_passed_on_with_their_sub_status() {
+async fn other_refusals_are_passed_on_with_their_sub_status() {
     let statuses = [
         CosmosStatus::new(503),
         CosmosStatus::new(449),

@@ -70,7 +70,7 @@ async fn a_sweep_over_a_pool_that_hangs_keeps_to_the_maximum() {
 }
 
 #[tokio::test]
-async fn after_failures_the_shard_that_recovers_takes_over_and_the_pool_returns_to_its_minimum() {
+async fn a_pool_returns_to_its_minimum_after_failures() {
     let fixture = FaultFixture::new(4, 20, |_| {});
     fixture.inject(FaultInjectionResult::request_lost());
     fixture.fail(20).await;

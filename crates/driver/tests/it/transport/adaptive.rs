@@ -175,7 +175,7 @@ async fn an_http_1_pool_that_meets_http_2_reports_a_changed_protocol() {
 }
 
 #[tokio::test]
-async fn a_connection_of_http_1_that_its_peer_ends_after_an_answer_is_not_used_again() {
+async fn an_http_1_connection_that_its_peer_ended_is_not_reused() {
     let peer = Peer::cleartext(Speaks::Http1)
         .serve(|_| Answer::new(200, "answered").header("connection", "close").into());
     let client = http1(10).start();
@@ -187,7 +187,7 @@ async fn a_connection_of_http_1_that_its_peer_ends_after_an_answer_is_not_used_a
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cold_start_of_many_requests_finds_out_about_http_1_without_failing_any() {
+async fn a_cold_start_detects_http_1_without_failing_requests() {
     let peer = Peer::cleartext(Speaks::Http1).serve(|_| Reply::ok(""));
     let client = http1(10).with(|setup| setup.sharding.max_clients_per_endpoint = 4).start();
     all_answered(begin_writes(&client, &peer, 300)).await;

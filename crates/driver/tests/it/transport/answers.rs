@@ -1,4 +1,4 @@
-//! Answers that are unusual and still answers, and bytes that are none.
+//! Unusual answers, and bytes that are not an answer.
 
 use bytes::Bytes;
 use h2::Reason;

@@ -15,7 +15,7 @@ use sidereal_testing::peers::{
 /// Long enough for anything that happens on loopback, short enough to be waited for.
 const SOON: Duration = Duration::from_secs(1);
 
-/// What is waited for where nothing can happen before.
+/// A wait within which nothing can happen.
 const AT_ONCE: Duration = Duration::from_millis(50);
 
 fn within(time: Duration, mut request: TransportRequest) -> TransportRequest {

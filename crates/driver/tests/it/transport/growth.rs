@@ -18,7 +18,7 @@ own_client_only! {
 
     /// A request that asked for another connection waited for it while streams of others were free.
     #[tokio::test]
-    async fn a_request_that_waits_for_a_new_connection_takes_a_stream_that_becomes_free() {
+    async fn a_request_waiting_for_a_connection_takes_a_freed_stream() {
         let certificates = Certificates::new();
         let peer = Peer::tls(Speaks::Http2, &certificates.loopback());
         let setup = Setup::over(factory()).trusting(&certificates).shards(2, 1);
@@ -46,7 +46,7 @@ own_client_only! {
 
     /// Where new connections were refused and old ones worked, a busy moment failed requests.
     #[tokio::test]
-    async fn a_connection_that_cannot_be_added_fails_no_request_while_another_serves() {
+    async fn a_failed_extra_connection_fails_no_request() {
         let peer = Peer::cleartext(Speaks::Http2).serve(|_| Reply::hold());
         let client = Setup::over(factory()).shards(4, 1).start();
         let url = peer.url();

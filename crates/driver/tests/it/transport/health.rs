@@ -47,7 +47,7 @@ fn shard_ids(pool: &PoolSnapshot) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn a_connection_that_hangs_is_evicted_and_its_request_fails_after_the_drain() {
+async fn a_hanging_connection_is_evicted_and_its_request_fails_after_drain() {
     let peer = answering_peer();
     let client = setup(Duration::from_millis(20)).start();
     let hanging = one_hangs_and_one_is_free(&client, &peer).await;

@@ -24,7 +24,7 @@ mod net {
         Arc::new(NetHttpClientFactory::new())
     }
 
-    /// What the diagnostics say of the protocol that was spoken.
+    /// The protocol as the diagnostics report it.
     fn told(protocol: HttpProtocol) -> Option<HttpProtocol> {
         Some(protocol)
     }
@@ -72,7 +72,7 @@ mod azure_core {
         Arc::new(SdkClients)
     }
 
-    /// What the diagnostics say of the protocol that was spoken.
+    /// The protocol as the diagnostics report it.
     fn told(_: HttpProtocol) -> Option<HttpProtocol> {
         None
     }

@@ -104,7 +104,7 @@ async fn a_silent_proxy_ends_with_the_connect_timeout() {
 
 #[tokio::test]
 async fn an_unreachable_proxy_is_named_in_the_error() {
-    // The port was free a moment ago; whoever takes it meanwhile is no proxy.
+    // The port was free a moment ago; a process that takes it meanwhile is not a proxy.
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let (peer, setup) = behind(&format!("http://127.0.0.1:{port}"));
     let executed = read(setup, &peer).await;

@@ -1,4 +1,4 @@
-//! What is repeated at the same endpoint, and for how long: throttling, tokens, peers that stop reading.
+//! Retries at the same endpoint and their limits: throttling, tokens, peers that stop reading.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -53,7 +53,7 @@ async fn throttling_is_retried_after_back_off_and_recorded() {
     assert_eq!(peer.seen().accepted(), 1, "throttling says nothing about the connection");
 }
 
-/// Whoever reads a token on the way can use it, unlike a signature of one request.
+/// An eavesdropper can use a token, unlike a signature of one request.
 #[tokio::test]
 async fn no_token_is_sent_in_cleartext_to_another_machine() {
     let token = Credential::resource_token("type=resource&ver=1&sig=tellnoone").unwrap();

@@ -1,4 +1,4 @@
-//! What holds for clients of the Azure SDK instead of what only our own client can do.
+//! Tests of clients of the Azure SDK alone, in place of those that only our own client can pass.
 
 use std::net::{Ipv4Addr, TcpListener};
 
@@ -11,7 +11,7 @@ use sidereal_testing::peers::{
     Certificates, Identity, Peer, PeerSettings, Protocol, Reply, ServedPeer, Speaks,
 };
 
-/// How a request failed that nobody can say was not sent.
+/// The kind of a failure after which the request may have been sent.
 fn maybe_sent(executed: &Executed) -> HttpErrorKind {
     assert_eq!(executed.error().request_sent(), RequestSentStatus::MaybeSent);
     executed.error().kind()
@@ -62,7 +62,7 @@ async fn cleartext_uses_the_version_that_the_client_was_made_for() {
 }
 
 #[tokio::test]
-async fn a_peer_of_http_1_gets_as_many_requests_at_once_as_the_shards_have_streams() {
+async fn an_http_1_peer_gets_as_many_requests_as_shards_have_streams() {
     let peer = Peer::cleartext(Speaks::Http1).serve(|_| Reply::hold());
     let setup = Setup::over(factory()).shards(2, 4).versions(HttpVersions::Negotiate);
     let client = setup.start();
@@ -117,7 +117,7 @@ async fn a_certificate_that_is_not_trusted_lets_nothing_through() {
 }
 
 #[tokio::test]
-async fn a_write_to_a_port_that_nobody_listens_on_is_not_repeated_for_it_may_have_been_sent() {
+async fn a_write_to_a_closed_port_is_not_repeated_as_maybe_sent() {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port();
     let client = Setup::over(factory()).start();
     let executed = write(&client, &format!("http://127.0.0.1:{port}")).await;

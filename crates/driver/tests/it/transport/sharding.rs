@@ -147,7 +147,7 @@ async fn many_threads_keep_to_the_limits_and_lose_no_wakeup() {
 }
 
 #[tokio::test]
-async fn requests_beyond_the_queue_s_capacity_are_rejected_and_the_others_served() {
+async fn requests_beyond_the_queue_capacity_are_rejected() {
     let peer = holding_peer();
     let client = sharded(1, 2).with(|setup| setup.sharding.max_queued_requests = Some(3)).start();
     let mut tasks = client.begin(&peer.url(), numbered(7));

@@ -1,6 +1,6 @@
 //! Everything at once: requests that are cancelled, peers that misbehave, sweeps in between.
 //!
-//! What is asserted holds for every order of events: each request ends, limits are kept, and afterwards
+//! The assertions hold for every order of events: each request ends, limits are kept, and afterwards
 //! nothing is left on a connection or in the queue. The seed of a failing run is printed with it.
 
 use std::net::{Ipv4Addr, TcpListener};

@@ -10,8 +10,9 @@ use sidereal_driver::{
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_protocol::{Etag, RegionName};
 
-use crate::stack::{
-    LATENCY, Stack, contexts, order, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+use crate::three_regions::{
+    LATENCY, ThreeRegions, contexts, order, orders, read, read_of, regions, unavailable, upsert,
+    upsert_of,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -22,20 +23,20 @@ fn slow(wait: Duration) -> FaultEffect {
 }
 
 /// Reads prefer UK South; what takes longer than a tenth of a second is hedged.
-async fn hedging(account: AccountOptions) -> Stack {
+async fn hedging(account: AccountOptions) -> ThreeRegions {
     with_budget(account, AvailabilityOptions::default()).await
 }
 
-/// The same for writes too.
-async fn hedging_writes(account: AccountOptions) -> Stack {
+/// Hedges writes too.
+async fn hedging_writes(account: AccountOptions) -> ThreeRegions {
     with_budget(account, AvailabilityOptions::default().with_hedge_writes(true)).await
 }
 
-async fn with_budget(account: AccountOptions, availability: AvailabilityOptions) -> Stack {
+async fn with_budget(account: AccountOptions, availability: AvailabilityOptions) -> ThreeRegions {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     options.availability = availability.with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     stack.driver.container(&orders()).await.unwrap();
     stack
 }
@@ -85,7 +86,7 @@ async fn the_first_attempt_wins_if_it_answers_first_after_all() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_leg_that_fails_waits_for_the_other_and_both_failing_goes_on_elsewhere() {
+async fn a_failed_leg_waits_for_the_other_before_the_operation_moves_on() {
     let stack = hedging(AccountOptions::default()).await;
     stack.inject("UK South", Operation::Read, slow(300 * MS), None);
     stack.inject("West US", Operation::Read, unavailable(), None);
@@ -99,7 +100,7 @@ async fn a_leg_that_fails_waits_for_the_other_and_both_failing_goes_on_elsewhere
     options.availability =
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
     options.connection.request_timeout = Some(300 * MS);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.inject("UK South", Operation::Read, FaultEffect::Hang, None);
     stack.inject("West US", Operation::Read, unavailable(), None);
     let found = stack.execute(&read("1")).await;
@@ -131,7 +132,7 @@ async fn a_slow_region_never_adds_more_load_than_the_budget() {
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
     // The breaker would move the partition: what is shown is the budget alone.
     options.retry.disable_partition_level_failover = Some(true);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.inject("UK South", Operation::Read, slow(300 * MS), None);
     let before = stack.items_seen_in("West US") + stack.items_seen_in("East US");
     for _ in 0..30 {
@@ -222,7 +223,7 @@ async fn a_session_that_has_not_arrived_never_wins() {
     options.regions.preferred_regions = Some(vec!["West US".into(), "East US".into()]);
     options.availability =
         AvailabilityOptions::default().with_hedging_threshold(HedgingThreshold::Static(THRESHOLD));
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     let east = RegionName::from("East US");
     stack.account.account().pause_replication(&east, true).unwrap();
     stack.execute(&upsert("2")).await.unwrap();
@@ -254,7 +255,7 @@ async fn hedges_that_win_again_and_again_move_the_partition() {
     assert_eq!(regions(&stack.execute(&read_of(&other, "1")).await), ["UK South"]);
 }
 
-/// Slow answers that no budget was left to hedge began the count anew, so a slow partition never moved.
+/// Slow answers that no budget was left to hedge reset the count, so a slow partition never moved.
 #[tokio::test(start_paused = true)]
 async fn a_slow_partition_moves_although_few_of_its_reads_can_be_hedged() {
     let stack = hedging(AccountOptions { partitions: Some(4), ..AccountOptions::default() }).await;
@@ -291,7 +292,7 @@ async fn an_answer_in_time_begins_the_count_of_hedges_anew() {
         .with_hedging_threshold(HedgingThreshold::Static(THRESHOLD))
         .with_hedging_budget_burst(1_000u32);
     options.partition_failover.consecutive_hedge_win_threshold = Some(2);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.driver.container(&orders()).await.unwrap();
     stack.inject("UK South", Operation::Read, slow(500 * MS), None);
     for _ in 0..6 {
@@ -302,7 +303,7 @@ async fn an_answer_in_time_begins_the_count_of_hedges_anew() {
 
 #[tokio::test(start_paused = true)]
 async fn the_threshold_follows_the_latencies_of_the_last_minute() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.driver.container(&orders()).await.unwrap();
     stack.inject("UK South", Operation::Read, slow(800 * MS), Some(1));
     assert_eq!(
@@ -346,7 +347,7 @@ async fn queries_feeds_and_metadata_are_hedged_too() {
 
 /// Slow writes were counted with the reads of their partition, and reads in time began the count again.
 #[tokio::test(start_paused = true)]
-async fn writes_that_are_slow_again_and_again_leave_their_region_apart_from_reads() {
+async fn slow_writes_leave_their_region_apart_from_reads() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
     let stack = hedging(account).await;

@@ -11,7 +11,7 @@ use sidereal_driver::{CosmosDriverRuntime, CosmosResponse, Error, ErrorKind, Ope
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::stack::{LATENCY, REGIONS, Stack, orders, read, regions};
+use crate::three_regions::{LATENCY, REGIONS, ThreeRegions, orders, read, regions};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -24,7 +24,7 @@ fn one_stream() -> CosmosClientOptions {
     options
 }
 
-async fn read_at_once(stack: &Stack, count: usize) -> Vec<Result<CosmosResponse, Error>> {
+async fn read_at_once(stack: &ThreeRegions, count: usize) -> Vec<Result<CosmosResponse, Error>> {
     let operation = read("1");
     join_all((0..count).map(|_| stack.execute(&operation))).await
 }
@@ -32,7 +32,7 @@ async fn read_at_once(stack: &Stack, count: usize) -> Vec<Result<CosmosResponse,
 /// Of 5,000 reads at once on two processors, 3,900 failed.
 #[tokio::test(start_paused = true)]
 async fn ten_thousand_reads_at_once_all_succeed() {
-    let stack = Stack::with(AccountOptions::default(), CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), CosmosClientOptions::default()).await;
     let started = tokio::time::Instant::now();
     let failed = read_at_once(&stack, 10_000).await.into_iter().filter_map(Result::err);
     assert_eq!(failed.map(|error| error.to_string()).collect::<Vec<_>>(), [""; 0]);
@@ -45,7 +45,7 @@ async fn ten_thousand_reads_at_once_all_succeed() {
 async fn operations_wait_for_their_turn_longer_than_an_attempt_may_take() {
     let mut options = one_stream();
     options.connection.request_timeout = Some(5 * LATENCY);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     let started = tokio::time::Instant::now();
     let outcomes = read_at_once(&stack, 100).await;
     assert!(started.elapsed() >= 100 * LATENCY);
@@ -56,7 +56,7 @@ async fn operations_wait_for_their_turn_longer_than_an_attempt_may_take() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_waits_for_its_turn_up_to_its_deadline() {
-    let stack = Stack::with(AccountOptions::default(), one_stream()).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), one_stream()).await;
     read_at_once(&stack, 1).await.remove(0).unwrap();
     let mut call = OperationOptions::default();
     call.availability.end_to_end_timeout = Some(10 * LATENCY);
@@ -74,7 +74,7 @@ async fn an_operation_waits_for_its_turn_up_to_its_deadline() {
 async fn operations_do_not_wait_for_a_region_that_hangs() {
     let mut options = one_stream();
     options.regions.preferred_regions = Some(REGIONS.map(Into::into).to_vec());
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     read_at_once(&stack, 1).await.remove(0).unwrap();
     stack.inject(REGIONS[0], Operation::Read, FaultEffect::Hang, None);
     for outcome in read_at_once(&stack, 20).await {
@@ -92,7 +92,7 @@ async fn hedges_that_overtake_our_own_queue_blame_no_region() {
         .with_hedging_threshold(HedgingThreshold::Static(10 * LATENCY))
         .with_hedging_budget_burst(1_000u32);
     options.partition_failover.consecutive_hedge_win_threshold = Some(1);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.driver.container(&orders()).await.unwrap();
     let outcomes = read_at_once(&stack, 200).await;
     let hedged = outcomes.iter().filter(|outcome| regions(outcome).len() > 1).count();
@@ -104,7 +104,7 @@ async fn hedges_that_overtake_our_own_queue_blame_no_region() {
 async fn a_limit_on_waiting_requests_is_back_pressure() {
     let mut options = one_stream();
     options.sharding.max_queued_requests = Some(10);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     read_at_once(&stack, 1).await.remove(0).unwrap();
     let outcomes = read_at_once(&stack, 100).await;
     let errors: Vec<&Error> = outcomes.iter().filter_map(|it| it.as_ref().err()).collect();
@@ -130,7 +130,7 @@ async fn a_region_that_hangs_gets_no_further_connections() {
     // Less than it takes for the silence of the region to count.
     options.availability.end_to_end_timeout = Some(SECOND);
     options.availability.hedging_enabled = Some(false);
-    let stack = Stack::with(AccountOptions::default(), CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), CosmosClientOptions::default()).await;
     let runtime = stack.account.runtime();
     let driver = stack.account.driver_on(runtime.clone(), options);
     let (operation, call) = (read("1"), OperationOptions::default());
@@ -145,7 +145,7 @@ async fn a_region_that_hangs_gets_no_further_connections() {
 
 #[tokio::test(start_paused = true)]
 async fn connections_follow_the_load_and_the_idle_ones_are_closed() {
-    let stack = Stack::with(AccountOptions::default(), CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), CosmosClientOptions::default()).await;
     let runtime = stack.account.runtime();
     let driver = stack.account.driver_on(runtime.clone(), CosmosClientOptions::default());
     let (operation, call) = (read("1"), OperationOptions::default());

@@ -24,8 +24,8 @@ use sidereal_protocol::{
 };
 use sidereal_testing::in_process::{InProcessAccount, RecordingFactory};
 
-use crate::stack::{
-    REGIONS, Stack, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+use crate::three_regions::{
+    REGIONS, ThreeRegions, orders, read, read_of, regions, unavailable, upsert, upsert_of,
 };
 
 const MS: Duration = Duration::from_millis(1);
@@ -40,7 +40,7 @@ struct Recorded {
 
 impl Recorded {
     async fn new(options: CosmosClientOptions) -> Self {
-        let stack = Stack::new(false, CosmosClientOptions::default()).await;
+        let stack = ThreeRegions::new(false, CosmosClientOptions::default()).await;
         let recorder = RecordingFactory::before(stack.account.factory());
         let runtime = CosmosDriverRuntime::builder()
             .environment(CosmosEnvironmentOptions::default())
@@ -218,7 +218,7 @@ impl AccessTokenSource for NoTokens {
 /// Sovereign clouds could not be reached with Entra at all.
 #[tokio::test(start_paused = true)]
 async fn entra_tokens_are_fetched_for_the_scope_of_the_settings() {
-    let stack = Stack::new(false, CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::new(false, CosmosClientOptions::default()).await;
     let own = "https://contoso.documents.azure.cn/.default";
     for (setting, expected) in [(None, "https://cosmos.azure.com/.default"), (Some(own), own)] {
         let tokens = Arc::new(NoTokens::default());
@@ -260,7 +260,6 @@ fn every_setting_of_sharding_reaches_the_pool() {
     let expected = ShardingConfig {
         max_streams_per_client: 7,
         max_clients_per_endpoint: 9,
-        eager_clients_per_endpoint: eager,
         min_clients_per_endpoint: 2,
         load_spread_ratio: 0.3,
         consecutive_failure_threshold: 4,
@@ -276,6 +275,7 @@ fn every_setting_of_sharding_reaches_the_pool() {
         max_queued_bytes: 12,
     };
     assert_eq!(format!("{config:?}"), format!("{expected:?}"));
+    assert_eq!(config.eager_clients(), eager);
 }
 
 /// The attempts and the time that a read takes that always meets the same effect.
@@ -289,7 +289,7 @@ async fn attempts(
     let mut options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
     options.regions.preferred_regions = Some(REGIONS.map(RegionName::from).to_vec());
     options.retry.disable_partition_level_failover = Some(true);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     for region in in_regions {
         stack.inject(region, Operation::Read, effect.clone(), None);
     }
@@ -357,7 +357,7 @@ async fn session_retries_end_with_their_budget() {
         let availability = AvailabilityOptions::default().with_max_session_retry_count(count);
         let mut options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
         options.regions.preferred_regions = Some(vec!["UK South".into(), "East US".into()]);
-        let stack = Stack::with(AccountOptions::default(), options).await;
+        let stack = ThreeRegions::with(AccountOptions::default(), options).await;
         let behind = FaultEffect::Answer { status: 404, sub_status: 1002, retry_after: None };
         for region in REGIONS {
             stack.inject(region, Operation::Read, behind.clone(), None);
@@ -372,7 +372,7 @@ async fn the_outer_twin_prefers_another_region_for_a_session_too() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec!["East US".into(), "West US".into()]);
     options.retry.enable_remote_region_preferred_for_session_retry = Some(true);
-    let stack = Stack::new(true, options).await;
+    let stack = ThreeRegions::new(true, options).await;
     let behind = FaultEffect::Answer { status: 404, sub_status: 1002, retry_after: None };
     stack.inject("East US", Operation::Read, behind, None);
     assert_eq!(regions(&stack.execute(&read("1")).await), ["East US", "West US"]);
@@ -382,7 +382,7 @@ async fn the_outer_twin_prefers_another_region_for_a_session_too() {
 async fn the_application_s_own_region_is_read_first() {
     let mut options = CosmosClientOptions::default();
     options.regions.application_region = Some(RegionName::from("UK South"));
-    let stack = Stack::new(false, options).await;
+    let stack = ThreeRegions::new(false, options).await;
     assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
 }
 
@@ -393,7 +393,7 @@ async fn the_first_writes_that_fail_are_those_of_the_setting() {
     options.partition_failover.write_failure_threshold = Some(1);
     let account =
         AccountOptions { partitions: Some(4), multi_write: true, ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let customer = stack.customer_in("1").await;
     stack.inject_in_range("UK South", "1", Operation::Upsert, unavailable());
     for _ in 0..5 {
@@ -408,7 +408,7 @@ async fn partitions_tried(change: impl FnOnce(&mut CosmosClientOptions), apart: 
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     change(&mut options);
     let account = AccountOptions { partitions: Some(10), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let mut customers = Vec::new();
     for range in 0..10 {
         customers.push(stack.customer_in(&range.to_string()).await);
@@ -454,7 +454,7 @@ async fn an_endpoint_is_probed_after_the_time_of_the_settings() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     options.partition_failover.endpoint_unavailable_duration = Some(5 * SECOND);
-    let stack = Stack::with(AccountOptions::default(), options).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options).await;
     stack.execute(&read("1")).await.unwrap();
     stack.set_online("UK South", false);
     stack.execute(&read("1")).await.unwrap();
@@ -473,7 +473,7 @@ async fn an_endpoint_is_probed_after_the_time_of_the_settings() {
 async fn drivers_that_met_one_outage_probe_at_different_times() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
-    let stack = Stack::with(AccountOptions::default(), options.clone()).await;
+    let stack = ThreeRegions::with(AccountOptions::default(), options.clone()).await;
     options.partition_failover.unavailability_jitter = Some(Ratio::constant(0.2));
     // Runtimes of this account draw the same numbers, so the drivers have one of them together.
     let runtime = stack.account.runtime();
@@ -514,7 +514,7 @@ async fn the_lease_of_a_probe_is_that_of_the_settings() {
     options.availability = AvailabilityOptions::default().with_hedging_enabled(false);
     options.partition_failover.probe_lease = Some(3 * SECOND);
     let account = AccountOptions { partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     let fault = stack.inject_in_range("UK South", "1", Operation::Read, unavailable());
@@ -535,8 +535,8 @@ async fn the_lease_of_a_probe_is_that_of_the_settings() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_preferred_region_that_the_account_lacks_is_a_warning_in_the_diagnostics() {
-    let stack = Stack::preferring("Mars").await;
+async fn an_unknown_preferred_region_is_a_warning_in_the_diagnostics() {
+    let stack = ThreeRegions::preferring("Mars").await;
     let found = stack.execute(&read("1")).await.unwrap();
     let warnings = found.diagnostics().warnings();
     assert_eq!(warnings.len(), 1);
@@ -546,7 +546,7 @@ async fn a_preferred_region_that_the_account_lacks_is_a_warning_in_the_diagnosti
 #[tokio::test(start_paused = true)]
 async fn the_second_gateway_is_told_of_once_and_not_used() {
     let account = AccountOptions { thin_client: true, ..AccountOptions::default() };
-    let stack = Stack::with(account, CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::with(account, CosmosClientOptions::default()).await;
     let found = stack.execute(&read("1")).await.unwrap();
     assert!(found.diagnostics().warnings()[0].contains("thin client"));
     let again = stack.execute(&read("1")).await.unwrap();
@@ -554,8 +554,8 @@ async fn the_second_gateway_is_told_of_once_and_not_used() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_operation_that_fails_or_needs_a_retry_tells_how_busy_the_machine_was() {
-    let stack = Stack::preferring("UK South").await;
+async fn failed_or_retried_operations_report_the_machine_s_load() {
+    let stack = ThreeRegions::preferring("UK South").await;
     let usual = stack.execute(&read("1")).await.unwrap();
     assert!(usual.diagnostics().machine().is_none());
     let missing = stack.execute(&read("missing")).await.unwrap_err();

@@ -13,7 +13,7 @@ use sidereal_emulator::{
 };
 use sidereal_protocol::{RegionName, ResourceType};
 
-use crate::stack::{REGIONS, Stack, read_of, regions, unavailable, upsert_of};
+use crate::three_regions::{REGIONS, ThreeRegions, read_of, regions, unavailable, upsert_of};
 
 const SEEDS: u64 = 1_000;
 const OPERATIONS: usize = 200;
@@ -43,7 +43,7 @@ impl Random {
 
 struct Simulation {
     seed: u64,
-    stack: Stack,
+    stack: ThreeRegions,
     customers: Vec<String>,
     random: Random,
     /// A region that goes offline and comes back with each operation.
@@ -68,7 +68,7 @@ impl Simulation {
         options.partition_failover.probe_lease = Some(2 * SECOND);
         options.partition_failover.unavailability_jitter = Some(Ratio::constant(0.2));
         options.availability = AvailabilityOptions::default().with_end_to_end_timeout(DEADLINE);
-        let stack = Stack::with(account, options).await;
+        let stack = ThreeRegions::with(account, options).await;
         let mut customers = Vec::new();
         for range in 0..PARTITIONS {
             customers.push(stack.customer_in(&range.to_string()).await);

@@ -9,14 +9,17 @@ use http::uri::{Authority, PathAndQuery, Scheme};
 
 use super::{HttpError, HttpErrorKind, RequestSentStatus};
 
+/// The most endpoints of an account that tables by endpoint have room for. More regions than any account has.
+pub(crate) const MAX_ENDPOINT_SLOTS: usize = 64;
+
 /// An address of an account: what connections are made to, and what pools are kept by.
 ///
 /// Two endpoints are equal if scheme, host and port are, whatever path they were written with. Cloning
 /// one copies no text.
 #[derive(Clone)]
-pub struct Endpoint(Arc<Parts>);
+pub struct Endpoint(Arc<EndpointParts>);
 
-struct Parts {
+struct EndpointParts {
     /// `https://host:port`, in lower case and with the port.
     text: String,
     scheme: Scheme,
@@ -31,7 +34,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// The URI has no host, or a scheme other than `https` and `http`.
+    /// [`HttpErrorKind::InvalidRequest`] if the URI has no host, or a scheme other than `https` and `http`.
     pub fn of(uri: &Uri) -> Result<Self, HttpError> {
         let refuse = |why: &str| {
             HttpError::new(
@@ -58,7 +61,7 @@ impl Endpoint {
         let authority = authority.map_err(|_| refuse("its host cannot be read"))?;
         let text = format!("{scheme}://{host}:{port}");
         let is_loopback = is_loopback(without_brackets(&host));
-        Ok(Self(Arc::new(Parts { text, scheme, authority, host, port, is_loopback })))
+        Ok(Self(Arc::new(EndpointParts { text, scheme, authority, host, port, is_loopback })))
     }
 
     /// Scheme, host and port, such as `https://contoso.documents.azure.com:443`.

@@ -9,14 +9,16 @@ use sidereal_protocol::{
     CosmosStatus, OperationType, RegionName, RequestPath, ResourceLink, ResourceType,
 };
 
-use crate::stack::{Stack, create, order, orders, read, read_of, regions, upsert, upsert_of};
+use crate::three_regions::{
+    ThreeRegions, create, order, orders, read, read_of, regions, upsert, upsert_of,
+};
 
-async fn ranges(stack: &Stack) -> Vec<String> {
+async fn ranges(stack: &ThreeRegions) -> Vec<String> {
     let container = stack.driver.container(&orders()).await.unwrap();
     container.ranges().ranges().iter().map(|it| it.id().to_string()).collect()
 }
 
-fn range_reads(stack: &Stack) -> u64 {
+fn range_reads(stack: &ThreeRegions) -> u64 {
     stack.seen(|row| row.resource == Some(ResourceType::PartitionKeyRange))
 }
 
@@ -28,7 +30,7 @@ fn list_range(range: &str) -> CosmosOperation {
 
 #[tokio::test(start_paused = true)]
 async fn the_range_of_a_key_is_known_from_the_second_operation_on() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let range = |found: &Result<sidereal_driver::CosmosResponse, sidereal_driver::Error>| {
         let attempt = found.as_ref().unwrap().diagnostics().attempts()[0].clone();
         (attempt.partition_range.map(|it| it.to_string()), attempt.session.lsn.is_some())
@@ -44,7 +46,7 @@ async fn the_range_of_a_key_is_known_from_the_second_operation_on() {
 
 #[tokio::test(start_paused = true)]
 async fn a_hundred_operations_at_once_read_a_container_once() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let reads = vec![read("1"); 100];
     stack.execute_all(&reads).await.into_iter().for_each(|found| drop(found.unwrap()));
     tokio::time::sleep(Duration::from_secs(60)).await;
@@ -56,7 +58,7 @@ async fn a_hundred_operations_at_once_read_a_container_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_split_under_load_fails_nothing_and_is_noticed_once() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let customers: Vec<String> = (0..40).map(|number| format!("customer {number}")).collect();
     let writes: Vec<_> = customers.iter().map(|customer| upsert_of(customer, "1")).collect();
     stack.execute_all(&writes).await.into_iter().for_each(|found| drop(found.unwrap()));
@@ -80,7 +82,7 @@ async fn a_split_under_load_fails_nothing_and_is_noticed_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_read_after_a_split_finds_what_was_written_before_it() {
-    let stack = Stack::partitioned(AccountOptions::default(), "East US").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "East US").await;
     let east = RegionName::from("East US");
     let emulated = stack.account.account();
     emulated.pause_replication(&east, true).unwrap();
@@ -97,7 +99,7 @@ async fn a_read_after_a_split_finds_what_was_written_before_it() {
 
 #[tokio::test(start_paused = true)]
 async fn a_merge_is_followed_and_what_was_written_to_either_half_is_found() {
-    let stack = Stack::partitioned(AccountOptions::default(), "East US").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "East US").await;
     let customers = [stack.customer_in("1").await, stack.customer_in("2").await];
     let east = RegionName::from("East US");
     let emulated = stack.account.account();
@@ -116,7 +118,7 @@ async fn a_merge_is_followed_and_what_was_written_to_either_half_is_found() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_on_a_range_that_was_split_is_told_so_at_once() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     stack.execute(&list_range("1")).await.unwrap();
     let emulated = stack.account.account();
     emulated.split_range("store", "orders", "1", Duration::ZERO).unwrap();
@@ -133,7 +135,7 @@ async fn an_operation_on_a_range_that_was_split_is_told_so_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn an_operation_on_a_range_waits_for_its_split_to_complete() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let emulated = stack.account.account();
     emulated.split_range("store", "orders", "1", Duration::from_secs(2)).unwrap();
     let error = stack.execute(&list_range("1")).await.unwrap_err();
@@ -143,8 +145,8 @@ async fn an_operation_on_a_range_waits_for_its_split_to_complete() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_recreated_begins_anew_and_nothing_waits_for_the_old_one() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+async fn a_recreated_container_starts_a_new_session() {
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let old = stack.driver.container(&orders()).await.unwrap().rid().to_owned();
     for number in 0..30 {
         stack.execute(&upsert(&number.to_string())).await.unwrap();
@@ -167,7 +169,7 @@ async fn a_container_that_is_recreated_begins_anew_and_nothing_waits_for_the_old
 /// nobody noticed.
 #[tokio::test(start_paused = true)]
 async fn a_write_to_a_container_that_was_recreated_elsewhere_is_tried_again() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let old = stack.driver.container(&orders()).await.unwrap().rid().to_owned();
     let elsewhere = stack.account.driver();
     let delete = CosmosOperation::new(OperationType::Delete, RequestPath::of(orders()));
@@ -186,8 +188,8 @@ async fn a_write_to_a_container_that_was_recreated_elsewhere_is_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_cannot_be_read_costs_its_operations_nothing_but_their_range() {
-    let stack = Stack::preferring("UK South").await;
+async fn an_unreadable_container_only_costs_the_known_range() {
+    let stack = ThreeRegions::preferring("UK South").await;
     let missing = ResourceLink::container("store", "missing").unwrap();
     let read = CosmosOperation::read_item(&missing, "contoso".into(), "1").unwrap();
     for _ in 0..20 {
@@ -202,7 +204,7 @@ async fn a_container_that_cannot_be_read_costs_its_operations_nothing_but_their_
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_shuts_down_leaves_nobody_waiting_for_a_container() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let runtime = stack.account.runtime();
     let driver = stack.account.driver_on(std::sync::Arc::clone(&runtime), Default::default());
     let _ = runtime.shutdown(Duration::from_secs(1)).await;
@@ -244,7 +246,7 @@ async fn a_response_that_is_lost_after_the_commit_is_told_or_made_up_for() {
         ("batch", batch(), Err(ErrorKind::Unavailable)),
     ];
     for (name, operation, expected) in cases {
-        let stack = Stack::preferring("West US").await;
+        let stack = ThreeRegions::preferring("West US").await;
         stack.account.account().add_fault(lost_once(operation.operation_type())).unwrap();
         let outcome = stack.execute(&operation).await;
         let seen = stack.seen(|row| row.resource == Some(ResourceType::Document));
@@ -290,7 +292,7 @@ fn lost_once(operation: OperationType) -> sidereal_emulator::FaultRule {
 /// The options of one call reach the account.
 #[tokio::test(start_paused = true)]
 async fn the_ranges_are_read_with_default_options_whatever_the_call_asks_for() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let request =
         sidereal_driver::options::RequestOptions::default().with_excluded_regions(["UK South"]);
     let options = OperationOptions::default().with_request(request);
@@ -303,8 +305,8 @@ async fn the_ranges_are_read_with_default_options_whatever_the_call_asks_for() {
     assert_eq!(seen, 2);
 }
 
-/// Makes a region answer that nothing has changed since a list of ranges, whoever made the list.
-fn answers_nothing_new(stack: &Stack, region: &str) {
+/// Makes a region answer that nothing has changed since a list of ranges, also one that another region made.
+fn answers_nothing_new(stack: &ThreeRegions, region: &str) {
     let header = HeaderCondition { name: "if-none-match".to_owned(), value: None };
     let condition = FaultCondition {
         region: Some(region.into()),
@@ -320,7 +322,7 @@ fn answers_nothing_new(stack: &Stack, region: &str) {
 /// The etag of one region's list was sent to another one, which numbers otherwise: the split stayed unseen for ever.
 #[tokio::test(start_paused = true)]
 async fn ranges_are_listed_from_the_start_in_another_region() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     for region in ["West US", "East US"] {
         answers_nothing_new(&stack, region);
     }
@@ -333,8 +335,8 @@ async fn ranges_are_listed_from_the_start_in_another_region() {
 
 /// A region that answers that nothing has changed, although it says that a range is gone, is not believed.
 #[tokio::test(start_paused = true)]
-async fn ranges_are_listed_from_the_start_if_no_change_explains_that_one_is_gone() {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+async fn ranges_are_listed_in_full_if_no_change_explains_a_missing_one() {
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     answers_nothing_new(&stack, "UK South");
     stack.account.account().split_range("store", "orders", "1", Duration::ZERO).unwrap();
     let reads = range_reads(&stack);
@@ -347,7 +349,7 @@ async fn ranges_are_listed_from_the_start_if_no_change_explains_that_one_is_gone
 /// A policy with a value that this version does not know made every operation on the container fail.
 #[tokio::test(start_paused = true)]
 async fn a_container_with_a_policy_of_a_later_version_is_used() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let path = RequestPath::of(orders());
     let container = CosmosOperation::new(OperationType::Read, path);
     let found = stack.execute(&container).await.unwrap();

@@ -14,18 +14,18 @@ use sidereal_protocol::{
     ResourceLink, ResourceType, SessionToken,
 };
 
-use crate::stack::{
-    REGIONS, Stack, create, orders, read, read_of, regions, unavailable, upsert, upsert_of,
+use crate::three_regions::{
+    REGIONS, ThreeRegions, create, orders, read, read_of, regions, unavailable, upsert, upsert_of,
 };
 
 /// Reads prefer a region to which replication is paused.
-async fn behind() -> Stack {
-    let stack = Stack::preferring("East US").await;
+async fn behind() -> ThreeRegions {
+    let stack = ThreeRegions::preferring("East US").await;
     pause(&stack, true);
     stack
 }
 
-fn pause(stack: &Stack, is_paused: bool) {
+fn pause(stack: &ThreeRegions, is_paused: bool) {
     let east = RegionName::from("East US");
     stack.account.account().pause_replication(&east, is_paused).unwrap();
 }
@@ -107,7 +107,7 @@ async fn a_session_lives_through_a_split() {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_is_recreated_begins_a_new_session() {
-    let stack = Stack::preferring("West US").await;
+    let stack = ThreeRegions::preferring("West US").await;
     for id in 0..20 {
         stack.execute(&upsert(&id.to_string())).await.unwrap();
     }
@@ -123,11 +123,11 @@ async fn a_container_that_is_recreated_begins_a_new_session() {
 }
 
 /// A multi-write account whose regions are a moment behind each other; reads and writes prefer different ones.
-async fn a_moment_behind(session: SessionRetryOptions) -> Stack {
+async fn a_moment_behind(session: SessionRetryOptions) -> ThreeRegions {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("West US")]);
     options.retry.session_retry = Some(session);
-    let stack = Stack::new(true, options).await;
+    let stack = ThreeRegions::new(true, options).await;
     let east = RegionName::from("East US");
     let delay = Duration::from_millis(300);
     stack.account.account().set_replication_delay(&east, delay).unwrap();
@@ -135,7 +135,7 @@ async fn a_moment_behind(session: SessionRetryOptions) -> Stack {
 }
 
 /// Writes in the West and reads in the East at once.
-async fn read_elsewhere_at_once(stack: &Stack) -> Vec<String> {
+async fn read_elsewhere_at_once(stack: &ThreeRegions) -> Vec<String> {
     stack.execute(&upsert("2")).await.unwrap();
     let in_east = RequestOptions::default().with_excluded_regions(["West US", "UK South"]);
     let options = within_request(in_east);
@@ -173,7 +173,7 @@ async fn another_region_is_asked_at_once_where_that_is_preferred() {
 }
 
 /// Writes arrive in the other regions after an hour.
-fn delay_replication(stack: &Stack) {
+fn delay_replication(stack: &ThreeRegions) {
     for region in REGIONS {
         let hour = Duration::from_secs(3_600);
         stack.account.account().set_replication_delay(&region.into(), hour).unwrap();
@@ -181,7 +181,7 @@ fn delay_replication(stack: &Stack) {
 }
 
 /// Moves the write region at once, without a write being lost.
-fn hand_over(stack: &Stack, to: &str) {
+fn hand_over(stack: &ThreeRegions, to: &str) {
     let (announcement, overlap) = (Duration::ZERO, Duration::ZERO);
     let change = WriteRegionChange::Graceful { announcement, overlap };
     stack.account.account().change_write_region(&to.into(), change).unwrap();
@@ -190,11 +190,11 @@ fn hand_over(stack: &Stack, to: &str) {
 /// A read was refused by every region in turn: each attempt carried what other operations had written by then, and the
 /// write region had moved to where the first attempt had been.
 #[tokio::test(start_paused = true)]
-async fn a_read_asks_for_what_was_seen_before_it_and_not_for_what_is_written_meanwhile() {
+async fn a_read_carries_the_session_as_of_its_start() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("West US")]);
     options.availability.hedging_enabled = Some(false);
-    let stack = Stack::new(false, options).await;
+    let stack = ThreeRegions::new(false, options).await;
     delay_replication(&stack);
     hand_over(&stack, "East US");
     stack.execute(&upsert("2")).await.unwrap();
@@ -219,13 +219,16 @@ async fn a_read_asks_for_what_was_seen_before_it_and_not_for_what_is_written_mea
 }
 
 /// Four partitions, reads that prefer a region and are tried in one other.
-async fn with_one_session_retry(partition_failover: bool, preferred: &str) -> (Stack, String) {
+async fn with_one_session_retry(
+    partition_failover: bool,
+    preferred: &str,
+) -> (ThreeRegions, String) {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from(preferred)]);
     options.availability.max_session_retry_count = Some(1);
     let account =
         AccountOptions { partition_failover, partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     (stack, customer)
@@ -247,7 +250,7 @@ async fn a_session_is_looked_for_where_the_writes_of_the_partition_have_moved() 
 
 /// The session was looked for in every region but the one that has it, because the partition had failed there.
 #[tokio::test(start_paused = true)]
-async fn a_session_is_looked_for_in_a_write_region_that_the_reads_of_the_partition_have_left() {
+async fn a_session_is_read_in_a_write_region_that_reads_have_left() {
     let (stack, customer) = with_one_session_retry(false, "West US").await;
     stack.inject_in_range("West US", "1", Operation::Read, unavailable());
     for _ in 0..3 {
@@ -263,10 +266,10 @@ async fn a_session_is_looked_for_in_a_write_region_that_the_reads_of_the_partiti
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_level_beyond_the_account_s_is_refused_unless_it_is_upgraded_to_a_local_quorum() {
+async fn a_stronger_level_is_refused_unless_upgraded_to_a_local_quorum() {
     let strong = RequestOptions::default().with_consistency_level(ConsistencyLevel::Strong);
     let strong = within_request(strong);
-    let stack = Stack::preferring("East US").await;
+    let stack = ThreeRegions::preferring("East US").await;
     let refused = stack.driver.execute_operation(&read("1"), &strong).await;
     assert_eq!(refused.unwrap_err().kind(), ErrorKind::InvalidRequest);
 
@@ -278,7 +281,7 @@ async fn a_level_beyond_the_account_s_is_refused_unless_it_is_upgraded_to_a_loca
 
 /// Writes and reads what it wrote at once, many times. Says how many requests the reads took, and the 99th percentile of
 /// the last half.
-async fn write_and_read(stack: &Stack, rounds: usize) -> (usize, Duration) {
+async fn write_and_read(stack: &ThreeRegions, rounds: usize) -> (usize, Duration) {
     let (mut requests, mut took) = (0, Vec::new());
     for round in 0..rounds {
         stack.execute(&upsert("2")).await.unwrap();
@@ -297,7 +300,7 @@ async fn write_and_read(stack: &Stack, rounds: usize) -> (usize, Duration) {
 #[tokio::test(start_paused = true)]
 async fn reads_beside_a_region_that_is_slightly_behind_take_one_request() {
     for delay in [20, 1_000] {
-        let stack = Stack::preferring("East US").await;
+        let stack = ThreeRegions::preferring("East US").await;
         let delay = Duration::from_millis(delay);
         stack.account.account().set_replication_delay(&"East US".into(), delay).unwrap();
         let (requests, p99) = write_and_read(&stack, 300).await;
@@ -309,7 +312,7 @@ async fn reads_beside_a_region_that_is_slightly_behind_take_one_request() {
 /// With a slow write region, half a second for each of them, for good.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_waited_for_instead_of_read_in_a_slow_write_region() {
-    let stack = Stack::preferring("East US").await;
+    let stack = ThreeRegions::preferring("East US").await;
     stack.driver.container(&orders()).await.unwrap();
     let delay = Duration::from_millis(20);
     stack.account.account().set_replication_delay(&"East US".into(), delay).unwrap();
@@ -325,7 +328,7 @@ async fn a_session_is_waited_for_instead_of_read_in_a_slow_write_region() {
 #[tokio::test(start_paused = true)]
 async fn a_session_is_read_from_the_hub_of_its_partition_alone() {
     let (stack, customer) = with_one_session_retry(true, "East US").await;
-    let hub_only = |stack: &Stack| {
+    let hub_only = |stack: &ThreeRegions| {
         let header = "x-ms-cosmos-hub-region-processing-only".to_owned();
         let condition = FaultCondition {
             header: Some(HeaderCondition { name: header, value: Some("True".to_owned()) }),
@@ -364,7 +367,7 @@ async fn a_session_is_read_from_the_hub_of_its_partition_alone() {
 /// With the write region gone, reads of what had just been written failed, although it was on its way to the others.
 #[tokio::test(start_paused = true)]
 async fn a_session_is_waited_for_while_the_region_that_has_it_is_down() {
-    let stack = Stack::preferring("East US").await;
+    let stack = ThreeRegions::preferring("East US").await;
     for region in ["East US", "UK South"] {
         let delay = Duration::from_secs(1);
         stack.account.account().set_replication_delay(&region.into(), delay).unwrap();
@@ -393,7 +396,7 @@ async fn a_write_region_whose_replica_is_behind_is_asked_for_another_one() {
         ("West US", vec!["West US", "West US"]),
         ("East US", vec!["East US", "West US", "West US"]),
     ] {
-        let stack = Stack::preferring(preferred).await;
+        let stack = ThreeRegions::preferring(preferred).await;
         delay_replication(&stack);
         stack.execute(&upsert("2")).await.unwrap();
         let behind = FaultEffect::Answer { status: 404, sub_status: 1002, retry_after: None };

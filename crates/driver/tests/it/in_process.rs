@@ -88,7 +88,7 @@ async fn hours_of_latency_pass_at_once() {
     assert!(simulated >= 1_500 * latency, "{simulated:?}");
 }
 
-/// What the application saw of a run of mixed operations under mixed faults, in order.
+/// The outcomes of a run of mixed operations under mixed faults, in order.
 async fn run(seed: u64) -> Vec<String> {
     let (account, driver) = open(seed).await;
     account.network().set_faults(NetworkFaults {
@@ -152,7 +152,7 @@ fn the_same_seed_gives_the_same_diagnostics_to_the_byte() {
 /// No seed may make an operation hang, panic or lie: what it says was created is there afterwards, and what
 /// it says cannot have been applied is not.
 #[test]
-fn two_hundred_seeds_of_mixed_faults_end_with_an_outcome_for_every_operation() {
+fn two_hundred_seeds_of_faults_give_every_operation_an_outcome() {
     for seed in 0..200 {
         let outcome = std::panic::catch_unwind(|| on_a_runtime_of_its_own(seed));
         match outcome {

@@ -14,7 +14,7 @@ use sidereal_protocol::{RegionName, ResourceType};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 
-use crate::stack::{Stack, orders, read, regions, unavailable, upsert, upsert_of};
+use crate::three_regions::{ThreeRegions, orders, read, regions, unavailable, upsert, upsert_of};
 
 const SECOND: Duration = Duration::from_secs(1);
 const WEST: &str = "West US";
@@ -30,14 +30,14 @@ enum Loss {
 }
 
 /// Reads prefer another region than the one that accepts writes.
-async fn stack() -> Arc<Stack> {
-    let stack = Stack::preferring(EAST).await;
+async fn stack() -> Arc<ThreeRegions> {
+    let stack = ThreeRegions::preferring(EAST).await;
     stack.execute(&upsert("0")).await.unwrap();
     stack.account.account().reset_counters();
     Arc::new(stack)
 }
 
-fn lose(stack: &Stack, loss: Loss) {
+fn lose(stack: &ThreeRegions, loss: Loss) {
     match loss {
         Loss::Silence => {
             let condition =
@@ -52,19 +52,19 @@ fn lose(stack: &Stack, loss: Loss) {
     }
 }
 
-fn restore(stack: &Stack) {
+fn restore(stack: &ThreeRegions) {
     stack.account.account().clear_faults();
     stack.account.set_global_online(true);
     stack.set_online(WEST, true);
 }
 
-fn change_write_region(stack: &Stack) {
+fn change_write_region(stack: &ThreeRegions) {
     let east = RegionName::from(EAST);
     stack.account.account().change_write_region(&east, WriteRegionChange::Forced).unwrap();
 }
 
 /// Writes ten times a second, whatever becomes of those before.
-fn load(stack: &Arc<Stack>, lasts: Duration) -> JoinSet<(Duration, Result<(), Error>)> {
+fn load(stack: &Arc<ThreeRegions>, lasts: Duration) -> JoinSet<(Duration, Result<(), Error>)> {
     let mut writes = JoinSet::new();
     let start = Instant::now();
     for number in 0..lasts.as_millis() / 100 {
@@ -120,7 +120,7 @@ async fn writes_go_on_in_a_region_that_comes_back_by_itself() {
         }
         assert_eq!(regions(&stack.execute(&upsert("a")).await), [WEST]);
         // A write that was served has shown that the region answers.
-        let west = Stack::preferring(WEST).await;
+        let west = ThreeRegions::preferring(WEST).await;
         assert_eq!(regions(&west.execute(&read("1")).await), [WEST]);
     }
 }
@@ -191,7 +191,7 @@ async fn a_write_that_cannot_be_repeated_waits_too_and_is_applied_once() {
 /// A sick partition that nothing can move: its writes wait, with one of them at a time as the probe.
 #[tokio::test(start_paused = true)]
 async fn writes_of_a_sick_partition_wait_and_those_of_others_do_not() {
-    let stack = Arc::new(Stack::partitioned(AccountOptions::default(), EAST).await);
+    let stack = Arc::new(ThreeRegions::partitioned(AccountOptions::default(), EAST).await);
     let (sick, healthy) = (stack.customer_in("1").await, stack.customer_in("2").await);
     let fault = stack.inject_in_range(WEST, "1", Operation::Upsert, unavailable());
     let started = Instant::now();
@@ -218,7 +218,7 @@ async fn writes_of_a_sick_partition_wait_and_those_of_others_do_not() {
 /// One write that takes long, beside others that are answered, says nothing of its region.
 #[tokio::test(start_paused = true)]
 async fn a_slow_write_holds_no_other_back() {
-    let stack = Arc::new(Stack::new(false, CosmosClientOptions::default()).await);
+    let stack = Arc::new(ThreeRegions::new(false, CosmosClientOptions::default()).await);
     stack.execute(&upsert("0")).await.unwrap();
     let slow = FaultEffect::DelayBefore { wait: 8 * SECOND };
     stack.inject(WEST, Operation::Upsert, slow, Some(1));
@@ -244,10 +244,10 @@ async fn an_operation_for_one_write_region_is_not_sent_to_several() {
         ..AvailabilityOptions::default()
     };
     let options = OperationOptions { availability, ..OperationOptions::default() };
-    let one = Stack::preferring(EAST).await;
+    let one = ThreeRegions::preferring(EAST).await;
     one.driver.execute_operation(&upsert("1"), &options).await.unwrap();
     one.driver.execute_operation(&read("1"), &options).await.unwrap();
-    let several = Stack::new(true, CosmosClientOptions::default()).await;
+    let several = ThreeRegions::new(true, CosmosClientOptions::default()).await;
     several.account.account().reset_counters();
     for operation in [upsert("1"), read("1")] {
         let refused = several.driver.execute_operation(&operation, &options).await.unwrap_err();

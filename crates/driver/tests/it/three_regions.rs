@@ -17,12 +17,12 @@ pub(crate) const REGIONS: [&str; 3] = ["West US", "East US", "UK South"];
 pub(crate) const LATENCY: Duration = Duration::from_millis(10);
 
 /// An account in three regions with a container of orders, and a driver for it.
-pub(crate) struct Stack {
+pub(crate) struct ThreeRegions {
     pub(crate) account: InProcessAccount,
     pub(crate) driver: CosmosDriver,
 }
 
-impl Stack {
+impl ThreeRegions {
     pub(crate) async fn new(multi_write: bool, options: CosmosClientOptions) -> Self {
         Self::with(AccountOptions { multi_write, ..AccountOptions::default() }, options).await
     }

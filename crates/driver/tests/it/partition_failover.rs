@@ -11,13 +11,15 @@ use sidereal_emulator::{
 use sidereal_protocol::{RegionName, ResourceLink, ResourceType};
 use sidereal_testing::in_process::InProcessAccount;
 
-use crate::stack::{Stack, contexts, create, orders, read_of, regions, unavailable, upsert_of};
+use crate::three_regions::{
+    ThreeRegions, contexts, create, orders, read_of, regions, unavailable, upsert_of,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
 /// Four partitions of a single-write account; reads prefer UK South, where those of range 1 fail.
-async fn with_a_sick_partition() -> (Stack, String) {
-    let stack = Stack::partitioned(AccountOptions::default(), "UK South").await;
+async fn with_a_sick_partition() -> (ThreeRegions, String) {
+    let stack = ThreeRegions::partitioned(AccountOptions::default(), "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     stack.account.account().reset_counters();
@@ -26,7 +28,7 @@ async fn with_a_sick_partition() -> (Stack, String) {
 }
 
 /// Reads until the partition has moved.
-async fn trip(stack: &Stack, customer: &str) {
+async fn trip(stack: &ThreeRegions, customer: &str) {
     for _ in 0..3 {
         let found = stack.execute(&read_of(customer, "1")).await;
         assert_eq!(regions(&found), ["UK South", "West US"]);
@@ -50,7 +52,7 @@ async fn a_partition_that_keeps_failing_moves_and_nothing_else_does() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_recovers_is_asked_by_one_request_before_the_others_return() {
+async fn one_request_probes_a_recovered_region_before_the_others_return() {
     let (stack, sick) = with_a_sick_partition().await;
     trip(&stack, &sick).await;
     let twenty = vec![read_of(&sick, "1"); 20];
@@ -79,7 +81,7 @@ async fn a_region_that_recovers_is_asked_by_one_request_before_the_others_return
 #[tokio::test(start_paused = true)]
 async fn what_must_not_be_repeated_is_never_the_probe() {
     let account = AccountOptions { multi_write: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     stack.inject_in_range("UK South", "1", Operation::Patch, unavailable());
@@ -101,7 +103,7 @@ async fn what_must_not_be_repeated_is_never_the_probe() {
 #[tokio::test(start_paused = true)]
 async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
     let account = AccountOptions { partition_failover: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "West US").await;
+    let stack = ThreeRegions::partitioned(account, "West US").await;
     let (moved, other) = (stack.customer_in("1").await, stack.customer_in("2").await);
     for customer in [&moved, &other] {
         assert_eq!(regions(&stack.execute(&upsert_of(customer, "1")).await), ["West US"]);
@@ -127,7 +129,7 @@ async fn writes_follow_a_partition_that_the_service_moves_and_return_with_it() {
 #[tokio::test(start_paused = true)]
 async fn writes_of_a_moved_partition_do_not_try_the_lost_write_region_again() {
     let account = AccountOptions { partition_failover: true, ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "West US").await;
+    let stack = ThreeRegions::partitioned(account, "West US").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     let emulated = stack.account.account();
@@ -156,7 +158,7 @@ async fn a_write_that_every_region_refused_goes_around_again_once_it_has_waited(
             partitions: Some(4),
             ..AccountOptions::default()
         };
-        let stack = Stack::with(account, options).await;
+        let stack = ThreeRegions::with(account, options).await;
         let customer = stack.customer_in("1").await;
         stack.execute(&upsert_of(&customer, "1")).await.unwrap();
         let emulated = stack.account.account();
@@ -208,9 +210,9 @@ async fn a_partition_moves_on_when_the_next_region_fails_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_whose_partitions_fail_is_left_before_the_last_of_them_is_tried() {
+async fn a_region_is_left_before_all_of_its_partitions_have_failed() {
     let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let mut customers = Vec::new();
     for range in 0..8 {
         customers.push(stack.customer_in(&range.to_string()).await);
@@ -234,7 +236,7 @@ async fn a_region_whose_partitions_fail_is_left_before_the_last_of_them_is_tried
 #[tokio::test(start_paused = true)]
 async fn a_region_is_not_used_again_while_the_partitions_that_failed_there_do() {
     let account = AccountOptions { partitions: Some(8), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let mut customers = Vec::new();
     for range in 0..8 {
         customers.push(stack.customer_in(&range.to_string()).await);
@@ -269,7 +271,7 @@ async fn a_region_is_not_used_again_while_the_partitions_that_failed_there_do() 
 
 #[tokio::test(start_paused = true)]
 async fn two_containers_have_their_own_range_0() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     let carts = r#"{"id":"carts","partitionKey":{"paths":["/customer"],"kind":"Hash"}}"#;
     let store = ResourceLink::database("store").unwrap();
     create(&stack.driver, store, ResourceType::DocumentCollection, carts).await;
@@ -313,7 +315,7 @@ async fn settings_turn_partition_level_failover_off() {
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     options.retry.disable_partition_level_failover = Some(true);
     let account = AccountOptions { partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let (sick, healthy) = (stack.customer_in("1").await, stack.customer_in("2").await);
     stack.inject_in_range("UK South", "1", Operation::Read, unavailable());
     for customer in [&sick, &healthy] {
@@ -324,12 +326,12 @@ async fn settings_turn_partition_level_failover_off() {
     assert_eq!(regions(&stack.execute(&read_of(&healthy, "1")).await), ["West US"]);
 }
 
-/// What a driver makes of a partition whose reads fail in its preferred region, with settings of its own.
+/// A driver with settings of its own, and a partition whose reads fail in its preferred region.
 async fn attempts_in_uk(options: CosmosClientOptions, reads: usize, apart: Duration) -> u64 {
     let mut options = options;
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
     let account = AccountOptions { partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let sick = stack.customer_in("1").await;
     stack.execute(&upsert_of(&sick, "1")).await.unwrap();
     stack.account.account().reset_counters();
@@ -361,7 +363,7 @@ async fn the_threshold_the_window_and_the_wait_are_those_of_the_settings() {
 async fn the_account_turns_failover_on_while_the_driver_runs() {
     let account = InProcessAccount::new(
         AccountOptions {
-            regions: crate::stack::REGIONS.map(RegionName::from).to_vec(),
+            regions: crate::three_regions::REGIONS.map(RegionName::from).to_vec(),
             partition_failover: true,
             ..AccountOptions::default()
         },
@@ -384,7 +386,7 @@ async fn the_account_turns_failover_on_while_the_driver_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_probe_that_never_answers_leaves_the_next_one_to_another_after_its_lease() {
+async fn a_probe_without_an_answer_is_repeated_after_its_lease() {
     let (stack, sick) = with_a_sick_partition().await;
     trip(&stack, &sick).await;
     stack.account.account().clear_faults();
@@ -406,10 +408,10 @@ async fn a_probe_that_never_answers_leaves_the_next_one_to_another_after_its_lea
 
 /// One request that timed out moved every partition of its region for a minute.
 #[tokio::test(start_paused = true)]
-async fn a_request_that_times_out_beside_others_that_do_not_blames_its_partition() {
+async fn a_timeout_beside_answered_requests_blames_the_partition() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
-    let stack = std::sync::Arc::new(Stack::partitioned(account, "UK South").await);
+    let stack = std::sync::Arc::new(ThreeRegions::partitioned(account, "UK South").await);
     let (sick, other) = (stack.customer_in("1").await, stack.customer_in("2").await);
     stack.inject_in_range("UK South", "1", Operation::Upsert, FaultEffect::Hang);
     let hung = {
@@ -431,7 +433,7 @@ async fn a_request_that_times_out_beside_others_that_do_not_blames_its_partition
 async fn a_partition_that_gets_only_unrepeatable_writes_is_probed_too() {
     let account =
         AccountOptions { multi_write: true, partitions: Some(4), ..AccountOptions::default() };
-    let stack = Stack::partitioned(account, "UK South").await;
+    let stack = ThreeRegions::partitioned(account, "UK South").await;
     let customer = stack.customer_in("1").await;
     stack.execute(&upsert_of(&customer, "1")).await.unwrap();
     let fault = stack.inject_in_range("UK South", "1", Operation::Patch, unavailable());

@@ -12,16 +12,16 @@ use sidereal_driver::{
 use sidereal_emulator::{AccountOptions, FaultEffect, Operation};
 use sidereal_protocol::Etag;
 
-use crate::stack::{Stack, contexts, orders, read, regions, upsert};
+use crate::three_regions::{ThreeRegions, contexts, orders, read, regions, upsert};
 
 const MS: Duration = Duration::from_millis(1);
 
 /// A driver that repeats after a back-off of 75 to 100 ms: time for another writer in between.
-async fn stack_with(retry: Option<AmbiguousWriteRetry>, multi_write: bool) -> Stack {
+async fn stack_with(retry: Option<AmbiguousWriteRetry>, multi_write: bool) -> ThreeRegions {
     let mut options = CosmosClientOptions::default();
     options.availability.max_connection_retry_count = Some(0);
     options.availability.retry_ambiguous_writes = retry;
-    Stack::new(multi_write, options).await
+    ThreeRegions::new(multi_write, options).await
 }
 
 fn numbered(n: u32) -> Bytes {
@@ -45,21 +45,21 @@ fn in_version(operation: CosmosOperation, etag: &Etag) -> CosmosOperation {
 }
 
 /// The value of the item, if there is one.
-async fn value(stack: &Stack) -> Option<u64> {
+async fn value(stack: &ThreeRegions) -> Option<u64> {
     let found = stack.execute(&read("1")).await.ok()?;
     let item = String::from_utf8(found.body().to_vec()).unwrap();
     let (_, number) = item.split_once(r#""n":"#)?;
     number.split([',', '}']).next()?.trim().parse().ok()
 }
 
-async fn etag(stack: &Stack) -> Etag {
+async fn etag(stack: &ThreeRegions) -> Etag {
     stack.execute(&read("1")).await.unwrap().headers().etag().unwrap()
 }
 
 /// One writer whose write is applied and whose answer is lost, and another one that changes the item before the first
 /// writes again.
 async fn with_another_writer(
-    stack: &Stack,
+    stack: &ThreeRegions,
     kind: Operation,
     first: CosmosOperation,
     second: impl AsyncFnOnce(),
@@ -169,7 +169,7 @@ async fn writes_of_one_client_take_effect_in_their_order() {
     let availability = AvailabilityOptions::default().with_hedging_threshold(threshold);
     let options = CosmosClientOptions { availability, ..CosmosClientOptions::default() };
     let account = AccountOptions { multi_write: true, ..AccountOptions::default() };
-    let stack = Stack::with(account, options).await;
+    let stack = ThreeRegions::with(account, options).await;
     let slow = FaultEffect::DelayBefore { wait: 400 * MS };
     stack.inject("West US", Operation::Upsert, slow, Some(1));
     for n in [1, 2] {

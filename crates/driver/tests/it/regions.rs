@@ -12,11 +12,11 @@ use sidereal_protocol::{RegionName, ResourceType};
 use sidereal_testing::in_process::NetworkFaults;
 use tokio::time::Instant;
 
-use crate::stack::{REGIONS, Stack, orders, read, regions, unavailable, upsert};
+use crate::three_regions::{REGIONS, ThreeRegions, orders, read, regions, unavailable, upsert};
 
 #[tokio::test(start_paused = true)]
 async fn reads_go_to_the_preferred_region_and_writes_to_the_write_region() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     assert_eq!(regions(&stack.execute(&read("1")).await), ["UK South"]);
     assert_eq!(regions(&stack.execute(&upsert("2")).await), ["West US"]);
     let excluded = RequestOptions::default().with_excluded_regions(["UK South"]);
@@ -27,7 +27,7 @@ async fn reads_go_to_the_preferred_region_and_writes_to_the_write_region() {
 
 #[tokio::test(start_paused = true)]
 async fn fifty_operations_at_once_read_the_account_once() {
-    let stack = Stack::preferring("East US").await;
+    let stack = ThreeRegions::preferring("East US").await;
     let stack = std::sync::Arc::new(stack);
     let reads: Vec<_> = (0..50)
         .map(|_| {
@@ -43,7 +43,7 @@ async fn fifty_operations_at_once_read_the_account_once() {
 
 #[tokio::test(start_paused = true)]
 async fn a_driver_that_is_used_reads_the_account_every_five_minutes() {
-    let stack = Stack::preferring("East US").await;
+    let stack = ThreeRegions::preferring("East US").await;
     stack.execute(&read("1")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(16 * 60)).await;
     // Once at first, and then every four to six minutes.
@@ -51,8 +51,8 @@ async fn a_driver_that_is_used_reads_the_account_every_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_goes_offline_costs_no_read_and_the_next_one_starts_elsewhere() {
-    let stack = Stack::preferring("UK South").await;
+async fn an_offline_region_fails_no_read_and_later_ones_start_elsewhere() {
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.execute(&read("1")).await.unwrap();
     stack.set_online("UK South", false);
     let first = stack.execute(&read("1")).await;
@@ -65,12 +65,12 @@ async fn a_region_that_goes_offline_costs_no_read_and_the_next_one_starts_elsewh
 
 #[tokio::test(start_paused = true)]
 async fn reads_return_to_a_region_that_answers_a_probe_a_minute_after_it_failed() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.execute(&read("1")).await.unwrap();
     stack.set_online("UK South", false);
     stack.execute(&read("1")).await.unwrap();
     tokio::time::sleep(Duration::from_secs(61)).await;
-    let probes = |stack: &Stack| {
+    let probes = |stack: &ThreeRegions| {
         let uk = RegionName::from("UK South");
         stack.seen(|row| row.region == uk && row.resource == Some(ResourceType::DatabaseAccount))
     };
@@ -96,8 +96,8 @@ async fn reads_return_to_a_region_that_answers_a_probe_a_minute_after_it_failed(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_that_failed_an_operation_is_not_tried_again_while_another_is_left() {
-    let stack = Stack::preferring("UK South").await;
+async fn an_operation_does_not_retry_a_failed_region_while_others_are_left() {
+    let stack = ThreeRegions::preferring("UK South").await;
     for region in ["UK South", "West US"] {
         stack.inject(region, Operation::Read, unavailable(), None);
     }
@@ -110,8 +110,8 @@ async fn a_region_that_failed_an_operation_is_not_tried_again_while_another_is_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_fails_in_the_only_write_region_is_retried_there_and_does_not_move_reads() {
-    let stack = Stack::preferring("West US").await;
+async fn a_write_is_retried_in_the_only_write_region_and_moves_no_reads() {
+    let stack = ThreeRegions::preferring("West US").await;
     stack.inject("West US", Operation::Upsert, unavailable(), Some(2));
     let written = stack.execute(&upsert("2")).await;
     assert_eq!(regions(&written), ["West US", "West US", "West US"]);
@@ -121,7 +121,7 @@ async fn a_write_that_fails_in_the_only_write_region_is_retried_there_and_does_n
 
 /// Writes every half second for as long as a failover takes; all of them succeed.
 async fn writes_survive(change: WriteRegionChange) {
-    let stack = Stack::preferring("West US").await;
+    let stack = ThreeRegions::preferring("West US").await;
     stack.execute(&upsert("0")).await.unwrap();
     let east = RegionName::from("East US");
     stack.account.account().change_write_region(&east, change).unwrap();
@@ -148,7 +148,7 @@ async fn writes_follow_a_write_region_that_is_moved_by_force() {
 /// Refused writes could have read the account as often as they were refused.
 #[tokio::test(start_paused = true)]
 async fn a_storm_of_refusals_reads_the_account_every_five_seconds_at_most() {
-    let stack = std::sync::Arc::new(Stack::preferring("West US").await);
+    let stack = std::sync::Arc::new(ThreeRegions::preferring("West US").await);
     let forbidden = FaultEffect::Answer { status: 403, sub_status: 3, retry_after: None };
     stack.inject("West US", Operation::Upsert, forbidden, None);
     let started = Instant::now();
@@ -171,7 +171,7 @@ async fn a_storm_of_refusals_reads_the_account_every_five_seconds_at_most() {
 /// The write waited for five seconds, because the account had been read a moment before it changed.
 #[tokio::test(start_paused = true)]
 async fn a_write_that_meets_a_moved_write_region_has_the_account_read_at_once() {
-    let stack = Stack::preferring("West US").await;
+    let stack = ThreeRegions::preferring("West US").await;
     stack.execute(&upsert("0")).await.unwrap();
     let east = RegionName::from("East US");
     stack.account.account().change_write_region(&east, WriteRegionChange::Forced).unwrap();
@@ -185,7 +185,7 @@ async fn a_write_that_meets_a_moved_write_region_has_the_account_read_at_once() 
 /// A write is under way while the write region moves, another is refused and the account read, which takes some time.
 /// The first one is refused after 300 ms. Says when it was written in the new region.
 async fn written_after_a_read_for_another(read_takes: Duration) -> Duration {
-    let stack = Stack::preferring("West US").await;
+    let stack = ThreeRegions::preferring("West US").await;
     stack.execute(&upsert("0")).await.unwrap();
     let delay = FaultEffect::DelayBefore { wait: Duration::from_millis(300) };
     stack.inject("West US", Operation::Upsert, delay, Some(1));
@@ -223,8 +223,8 @@ async fn a_refused_write_waits_for_a_read_under_way_that_began_after_it_started(
 }
 
 #[tokio::test(start_paused = true)]
-async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_is_down() {
-    let stack = Stack::preferring("UK South").await;
+async fn operations_follow_the_write_region_without_the_global_endpoint() {
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.execute(&upsert("2")).await.unwrap();
     stack.account.set_global_online(false);
     let east = RegionName::from("East US");
@@ -235,8 +235,8 @@ async fn operations_go_on_and_follow_the_write_region_while_the_global_endpoint_
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_account_whose_global_endpoint_is_down_from_the_start_is_read_at_a_custom_endpoint() {
-    let stack = Stack::preferring("UK South").await;
+async fn an_account_is_read_at_a_custom_endpoint_if_the_global_one_is_down() {
+    let stack = ThreeRegions::preferring("UK South").await;
     stack.account.set_global_online(false);
     let mut options = CosmosClientOptions::default();
     let custom = stack.account.endpoint_of("East US").to_string();
@@ -252,7 +252,7 @@ async fn an_account_whose_global_endpoint_is_down_from_the_start_is_read_at_a_cu
 async fn connections_to_a_region_that_left_the_account_are_closed() {
     let mut options = CosmosClientOptions::default();
     options.regions.preferred_regions = Some(vec![RegionName::from("UK South")]);
-    let stack = Stack::new(false, CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::new(false, CosmosClientOptions::default()).await;
     let runtime = stack.account.runtime();
     let driver = stack.account.driver_on(std::sync::Arc::clone(&runtime), options);
     let options = OperationOptions::default();
@@ -267,14 +267,14 @@ async fn connections_to_a_region_that_left_the_account_are_closed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_that_was_lost_is_repeated_in_another_region_only_where_that_is_harmless() {
-    let stack = Stack::new(true, CosmosClientOptions::default()).await;
+async fn a_lost_write_is_repeated_in_another_region_only_if_idempotent() {
+    let stack = ThreeRegions::new(true, CosmosClientOptions::default()).await;
     stack.inject("West US", Operation::Upsert, FaultEffect::ResetAfter, None);
     let repeated = stack.execute(&upsert("2")).await;
     assert_eq!(regions(&repeated), ["West US", "West US", "East US"]);
     repeated.unwrap();
 
-    let stack = Stack::new(true, CosmosClientOptions::default()).await;
+    let stack = ThreeRegions::new(true, CosmosClientOptions::default()).await;
     stack.inject("West US", Operation::Patch, FaultEffect::ResetAfter, None);
     let increment = Bytes::from_static(br#"{"operations":[{"op":"incr","path":"/n","value":1}]}"#);
     let patch = CosmosOperation::patch_item(&orders(), "contoso".into(), "1", increment).unwrap();
@@ -285,7 +285,7 @@ async fn a_write_that_was_lost_is_repeated_in_another_region_only_where_that_is_
 
 #[tokio::test(start_paused = true)]
 async fn nothing_waits_longer_than_the_deadline() {
-    let stack = Stack::preferring("UK South").await;
+    let stack = ThreeRegions::preferring("UK South").await;
     for region in REGIONS {
         stack.inject(region, Operation::Read, FaultEffect::Hang, None);
     }

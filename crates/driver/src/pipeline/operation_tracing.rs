@@ -1,49 +1,23 @@
-//! What is noted of an operation that has ended: beside its diagnostics, and in the log.
+//! Log events and spans of an operation, and the machine's load in its diagnostics.
 
 use std::time::Duration;
 
 use uuid::Uuid;
 
-use super::{Ended, Raced};
+use super::{OperationOutcome, RaceOutcome};
 use crate::diagnostics::{Decision, DiagnosticsContext, DiagnosticsContextBuilder};
 use crate::driver_core::DriverCore;
-use crate::options::OptionLayers;
 use crate::{CosmosOperation, CosmosResponse, Error, ErrorKind};
 
-/// From when on an operation is worth a line in the log.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct SlowOperationThresholds {
-    is_traced: bool,
-    point: Duration,
-    other: Duration,
-    charge: f64,
-}
-
-impl SlowOperationThresholds {
-    pub(crate) fn of(options: &OptionLayers) -> Self {
-        let options = options.client_options();
-        Self {
-            is_traced: options.tracing_enabled(),
-            point: options.slow_point_operation_threshold(),
-            other: options.slow_operation_threshold(),
-            charge: f64::from(options.request_charge_threshold()),
-        }
-    }
-
-    fn is_slow(&self, operation: &CosmosOperation, took: Duration) -> bool {
-        took >= if operation.is_about_one_item() { self.point } else { self.other }
-    }
-}
-
-/// Adds how busy the machine was to an operation that failed, was slow or needed several attempts.
+/// Adds the machine's load to the diagnostics of operations that failed, were slow or needed several attempts.
 pub(super) fn diagnose(
     core: &DriverCore,
     operation: &CosmosOperation,
-    ended: &Ended,
+    ended: &OperationOutcome,
     diagnostics: &mut DiagnosticsContextBuilder,
     took: Duration,
 ) {
-    let is_usual = matches!(ended, Ended::Answered(_))
+    let is_usual = matches!(ended, OperationOutcome::Answered(_))
         && diagnostics.attempts().len() == 1
         && !core.thresholds.is_slow(operation, took);
     if !is_usual {
@@ -51,7 +25,7 @@ pub(super) fn diagnose(
     }
 }
 
-/// The span of an operation, where operations are traced and somebody listens at the level of details.
+/// The span of an operation, if operations are traced and a subscriber takes debug spans.
 pub(super) fn span(
     core: &DriverCore,
     operation: &CosmosOperation,
@@ -68,12 +42,12 @@ pub(super) fn span(
     })
 }
 
-/// One event for each attempt that did not end its operation, or ended it badly.
-pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced<'_>, decision: Decision) {
+/// Logs an attempt that failed.
+pub(super) fn trace_failed_attempt(core: &DriverCore, race: &RaceOutcome<'_>, decision: Decision) {
     if core.thresholds.is_traced {
         tracing::debug!(
-            region = raced.endpoint.region.as_ref().map(tracing::field::display),
-            status = %raced.result.outcome.status(),
+            region = race.endpoint.region.as_ref().map(tracing::field::display),
+            status = %race.result.outcome.status(),
             decision = decision.as_str(),
             reason = decision.reason(),
             "attempt failed"
@@ -81,7 +55,7 @@ pub(super) fn trace_failed_attempt(core: &DriverCore, raced: &Raced<'_>, decisio
     }
 }
 
-/// One event for each operation: at the level of details where all is well, above it where the operation failed
+/// Logs an operation: at debug level if all is well, as a warning if it failed
 /// or was slow or expensive. Its attempts are in the diagnostics.
 pub(super) fn trace(
     core: &DriverCore,
@@ -126,7 +100,7 @@ fn tell(operation: &CosmosOperation, diagnostics: &DiagnosticsContext, what: &'s
     );
 }
 
-/// What an application meets in its daily work is not a failure: an item that is not there, or is there already.
+/// Whether an error is logged as a failure: outcomes of everyday work, such as a missing item, are not.
 fn is_failure(kind: ErrorKind) -> bool {
     !matches!(
         kind,

@@ -104,14 +104,14 @@ impl HttpError {
         Self { kind, request_sent, message: message.into(), source: None }
     }
 
-    /// The same error with its cause.
+    /// Adds the cause to the error.
     #[must_use]
     pub fn caused_by(mut self, source: impl Error + Send + Sync + 'static) -> Self {
         self.source = Some(Arc::new(source));
         self
     }
 
-    /// What went wrong.
+    /// The kind of the failure.
     #[must_use]
     pub fn kind(&self) -> HttpErrorKind {
         self.kind
@@ -137,6 +137,7 @@ impl HttpError {
             HttpErrorKind::Protocol | HttpErrorKind::ResponseTooLarge => {
                 CosmosStatus::CLIENT_RESPONSE_INVALID
             }
+            // All others are failures of a connection: the status says no more, the kind does.
             _ => CosmosStatus::CLIENT_TRANSPORT_FAILED,
         }
     }
