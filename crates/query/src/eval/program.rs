@@ -4,13 +4,14 @@ use serde_json::Value;
 
 use super::code::{Block, RowWindow};
 use super::compile::{self, Names, Parameters};
-use super::context::Context;
-use super::machine::{Flow, Machine};
-use super::meter::Meter;
+use super::flow::Flow;
+use super::machine::Machine;
 use super::reads;
 use super::run::Run;
+use crate::context::Context;
 use crate::error::{CompileError, EvalError};
 use crate::members::DocumentMembers;
+use crate::meter::Meter;
 use crate::tree::{Collection, Query, Source};
 use crate::value::Datum;
 

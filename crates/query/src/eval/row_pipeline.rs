@@ -8,9 +8,10 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use super::code::{Block, Grouping, ProjectionCode, RowWindow};
-use super::machine::{Evaluated, Flow, GroupRow, Machine, Taken};
-use super::meter::Meter;
+use super::flow::{Evaluated, Flow, Taken};
+use super::machine::{GroupRow, Machine};
 use crate::aggregate::{self, Accumulator};
+use crate::meter::Meter;
 use crate::order::{compare_views, write_identity};
 use crate::tree::Direction;
 use crate::value::Datum;

@@ -6,14 +6,15 @@
 use serde_json::Value;
 
 use super::code::RowWindow;
-use super::context::Context;
-use super::join::Loops;
-use super::machine::{Evaluated, Flow, Machine, Taken};
-use super::meter::Meter;
+use super::flow::{Evaluated, Flow, Taken};
+use super::loops::Loops;
+use super::machine::Machine;
 use super::program::{Counters, Program, Progress};
 use super::row::Row;
 use super::row_pipeline::RowPipeline;
+use crate::context::Context;
 use crate::error::EvalError;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 /// Where rows go.

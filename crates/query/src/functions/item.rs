@@ -3,7 +3,7 @@
 use sidereal_protocol::Rid;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::{Datum, View};
 
 /// The number of an item within its physical partition: the last part of its RID.

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::error::{CompileError, EvalError};
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 /// A built-in function.

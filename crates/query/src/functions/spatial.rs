@@ -11,7 +11,7 @@ use serde_json::{Map, Value};
 
 use self::geometry::{Geometry, Position, Ring};
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::{Datum, Members, View};
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
 use crate::limits::MAX_REPLICATED_LENGTH;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

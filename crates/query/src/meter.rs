@@ -1,6 +1,6 @@
 //! The work of one run, counted in steps, and the bounds that it is held against.
 
-use super::context::{Context, Signal};
+use crate::context::{Context, Signal};
 use crate::error::EvalError;
 
 /// Steps between two questions whether to go on: about a millisecond, so that an evaluation nobody waits for

@@ -62,7 +62,7 @@ impl Context {
         self
     }
 
-    pub(super) fn signal(&self) -> Signal {
+    pub(crate) fn signal(&self) -> Signal {
         self.watch.as_ref().map_or(Signal::Continue, |Watch(watch)| watch())
     }
 
