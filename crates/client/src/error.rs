@@ -10,7 +10,7 @@ use sidereal_protocol::{CosmosStatus, ErrorBody};
 
 pub use sidereal_driver::ErrorKind;
 
-use crate::batch::BatchFailure;
+use crate::batch_failure::BatchFailure;
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

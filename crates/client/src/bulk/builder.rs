@@ -19,6 +19,24 @@ const MAX_CONCURRENCY_PER_RANGE: usize = 8;
 /// Bytes of operations that were taken and are not over.
 const MAX_HELD_BYTES: usize = 32 * 1024 * 1024;
 
+impl ContainerClient {
+    /// Many operations on items of any partition keys, each by itself, in as few requests as they fit into.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// let outdated = ["1", "2", "3"].map(|id| BulkOperation::delete_item("contoso", id));
+    /// let report = orders.bulk().execute(outdated).await?;
+    /// assert!(report.is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk(&self) -> Bulk {
+        Bulk::new(self.clone())
+    }
+}
+
 /// Many operations on the items of a container, of any partition keys: see [`ContainerClient::bulk`].
 ///
 /// Operations are sent in batches of up to a hundred, grouped by partition range, several at once. Each is by itself:

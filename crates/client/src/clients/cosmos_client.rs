@@ -11,7 +11,7 @@ use sidereal_protocol::{
 };
 
 use super::throughput::with_throughput;
-use super::{CosmosClientBuilder, DatabaseClient, emulator_account};
+use super::{CosmosClientBuilder, DatabaseClient};
 use crate::call::{execute, resource_options};
 use crate::{CosmosCredential, Error, ErrorKind, Response, Result};
 
@@ -87,44 +87,6 @@ impl CosmosClient {
     ) -> Result<Self> {
         let parsed: ConnectionString = text.parse()?;
         Self::new(parsed.endpoint().to_string(), parsed.key().clone(), options)
-    }
-
-    /// The client of the account that the environment names: `AZURE_COSMOS_CONNECTION_STRING`, or
-    /// `AZURE_COSMOS_ENDPOINT` with `AZURE_COSMOS_KEY`.
-    ///
-    /// ```no_run
-    /// # async fn example() -> sidereal::Result<()> {
-    /// let client = sidereal::CosmosClient::from_env(None)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// A variable is missing or cannot be used, or as [`new`](Self::new).
-    pub fn from_env(options: Option<CosmosClientOptions>) -> Result<Self> {
-        emulator_account::from_variables(|name| std::env::var(name).ok(), options)
-    }
-
-    /// The client of the local account, as `sidereal emulator` starts it: `https://localhost:8081/`, with the
-    /// key that every Cosmos DB emulator has.
-    ///
-    /// The emulator's certificate is trusted for addresses of this machine, by this client alone. It is read
-    /// from the file that `SIDEREAL_EMULATOR_CERTIFICATE` names, else from where the command keeps it.
-    ///
-    /// ```no_run
-    /// # async fn example() -> sidereal::Result<()> {
-    /// let client = sidereal::CosmosClient::emulator()?;
-    /// client.create_database_if_not_exists("store", None).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The certificate cannot be read, or as [`new`](Self::new).
-    pub fn emulator() -> Result<Self> {
-        emulator_account::builder(|name| std::env::var_os(name))?.build()
     }
 
     pub(super) fn over(driver: CosmosDriver) -> Self {

@@ -36,7 +36,7 @@ impl DatabaseClient {
         &self.id
     }
 
-    pub(super) fn driver(&self) -> &Arc<CosmosDriver> {
+    pub(crate) fn driver(&self) -> &Arc<CosmosDriver> {
         &self.driver
     }
 
@@ -54,7 +54,7 @@ impl DatabaseClient {
         ContainerClient::new(Arc::clone(&self.driver), &self.id, id)
     }
 
-    pub(super) fn link(&self) -> Result<ResourceLink> {
+    pub(crate) fn link(&self) -> Result<ResourceLink> {
         Ok(ResourceLink::database(&self.id)?)
     }
 

@@ -11,9 +11,7 @@ use sidereal_protocol::PartitionKey;
 use super::ContainerClient;
 use crate::call::item_options;
 use crate::item_body::encode_item;
-use crate::{
-    BatchResponse, Bulk, Error, ItemResponse, Patch, ReadMany, Response, Result, TransactionalBatch,
-};
+use crate::{BatchResponse, Error, ItemResponse, Patch, Response, Result, TransactionalBatch};
 
 /// Calls on items.
 ///
@@ -236,42 +234,6 @@ impl ContainerClient {
         self.check_key(&operation)?;
         let response = self.driver().execute_operation(&operation, &item_options(options)).await;
         BatchResponse::of(response?, &operations)
-    }
-
-    /// Reads many items by partition key and id, in as few requests as they fit into.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let wanted = [("contoso", "4711"), ("contoso", "4712"), ("fabrikam", "1")];
-    /// let response = orders.read_many(wanted).execute::<serde_json::Value>().await?;
-    /// for ((_, id), order) in wanted.iter().zip(response.items()) {
-    ///     println!("{id}: {}", order.is_some());
-    /// }
-    /// println!("{} requests, {} RU", response.requests(), response.request_charge());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_many(
-        &self,
-        items: impl IntoIterator<Item = (impl Into<PartitionKey>, impl Into<String>)>,
-    ) -> ReadMany {
-        ReadMany::new(self.clone(), items)
-    }
-
-    /// Many operations on items of any partition keys, each by itself, in as few requests as they fit into.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// use sidereal::prelude::*;
-    ///
-    /// let outdated = ["1", "2", "3"].map(|id| BulkOperation::delete_item("contoso", id));
-    /// let report = orders.bulk().execute(outdated).await?;
-    /// assert!(report.is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.clone())
     }
 
     /// Refuses a key that no item of the container can have, if the container is known.

@@ -1,17 +1,33 @@
 //! What is asked.
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sidereal_driver::options::QueryOptions;
-use sidereal_protocol::{PartitionKey, SessionToken};
+use sidereal_protocol::{EffectivePartitionKeyRange, PartitionKey, SessionToken};
 
-use super::engine::{Engine, Scope};
 use super::limits::DEFAULT_PARALLELISM;
 use super::request::{Wishes, parameter};
-use super::{ContinuationToken, ItemStream, PageStream, QueryLimits, QueryPlan};
+use super::{ContinuationToken, QueryLimits};
 use crate::long_call::Call;
 use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
+
+impl ContainerClient {
+    /// A query over the container's items, to be given parameters and run.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let open = orders.query("SELECT * FROM c WHERE c.status = @status");
+    /// let mut open = open.with_parameter("@status", "open").items::<serde_json::Value>();
+    /// while let Some(order) = open.next().await {
+    ///     println!("{}", order?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query(&self, text: impl Into<String>) -> Query {
+        Query::new(self.clone(), text.into())
+    }
+}
 
 /// A query over a container's items: see [`ContainerClient::query`].
 ///
@@ -50,6 +66,14 @@ pub struct Query {
     pub(super) limits: QueryLimits,
     pub(super) continuation: Option<ContinuationToken>,
     pub(super) is_passed_through: bool,
+}
+
+/// The part of a container that a query is about.
+#[derive(Clone, Debug)]
+pub(super) enum Scope {
+    Everything,
+    Key(PartitionKey),
+    Range(EffectivePartitionKeyRange),
 }
 
 impl Query {
@@ -157,50 +181,5 @@ impl Query {
     pub fn with_query_metrics(mut self) -> Self {
         self.wishes.query_metrics = true;
         self
-    }
-
-    /// Runs the query: its rows, one by one.
-    pub fn items<T: DeserializeOwned>(&self) -> ItemStream<T> {
-        ItemStream::new(Engine::new(self.clone(), true))
-    }
-
-    /// Runs the query: its rows page by page, with what each page cost and where the next one begins.
-    ///
-    /// ```no_run
-    /// # async fn show(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let query = orders.query("SELECT VALUE c.id FROM c ORDER BY c.total").with_page_size(20);
-    /// if let Some(page) = query.pages::<String>().next().await {
-    ///     let page = page?;
-    ///     println!("{:?} for {} RU", page.items(), page.request_charge());
-    ///     // Keep it as text; the next page can be read from there tomorrow.
-    ///     let bookmark = page.continuation()?.map(|token| token.to_string());
-    ///     if let Some(bookmark) = bookmark {
-    ///         let mut rest = query.with_continuation(bookmark.parse()?).pages::<String>();
-    ///         let second = rest.next().await;
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pages<T: DeserializeOwned>(&self) -> PageStream<T> {
-        PageStream::new(Engine::new(self.clone(), false))
-    }
-
-    /// Runs the query as far as its first row: the value of an aggregate, or an item of which there is one.
-    ///
-    /// # Errors
-    ///
-    /// The query fails, or its first row is no `T`.
-    pub async fn first<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        self.items().next().await.transpose()
-    }
-
-    /// Says how the query is divided over partition ranges, without running it.
-    ///
-    /// # Errors
-    ///
-    /// The query is wrong, or what is needed to plan it cannot be read.
-    pub async fn explain(&self) -> Result<QueryPlan> {
-        Engine::new(self.clone(), false).explain().await
     }
 }

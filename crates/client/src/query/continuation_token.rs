@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, QueryInfo};
 use sidereal_query::merge::{Position, WindowLeft};
 
-use super::lane::Start;
+use super::request::Start;
 use super::request::continuation_header;
 use crate::sealed_text::{MAX_BYTES, open, seal};
 use crate::{Error, ErrorKind, Result};

@@ -7,31 +7,24 @@ use sidereal_protocol::{
 };
 use sidereal_query::merge::{Merge, WindowLeft};
 
+use super::ContinuationToken;
+use super::builder::{Query, Scope};
 use super::composed::Composed;
 use super::continuation_token::{Content, QueryId, RangeState, State};
 use super::fan_out::FanOut;
 use super::fetch::RequestFacts;
-use super::lane::{Shared, Start};
+use super::lane::Shared;
 use super::limits::DEFAULT_PAGE_ROWS;
 use super::merging::Merging;
 use super::page::{PageFacts, RawPage, Rows};
 use super::plan::{ParsedQuery, PlanSource, Planned, QueryPlan};
-use super::request::{PageRequests, without_placeholder};
+use super::request::{PageRequests, Start, without_placeholder};
 use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
 use super::top_rows::TopRows;
 use super::windows::{ItemIn, Windows};
-use super::{ContinuationToken, Query};
 use crate::long_call::Call;
 use crate::{Error, Result};
-
-/// The part of a container that a query is about.
-#[derive(Clone, Debug)]
-pub(super) enum Scope {
-    Everything,
-    Key(PartitionKey),
-    Range(EffectivePartitionKeyRange),
-}
 
 /// A query that runs, or is about to.
 #[derive(Debug)]

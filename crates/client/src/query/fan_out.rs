@@ -11,8 +11,9 @@ use tokio::task::JoinSet;
 
 use super::budget::{Budget, LaneShare};
 use super::fetch::FetchedPage;
-use super::lane::{self, CREATED_ANEW, LaneEvent, Shared, Start};
+use super::lane::{self, CREATED_ANEW, LaneEvent, Shared};
 use super::limits::MAX_GONE_IN_A_ROW;
+use super::request::Start;
 use super::targets::{Coverage, Target};
 use crate::telemetry::in_current_context;
 use crate::{Error, ErrorKind, Result};

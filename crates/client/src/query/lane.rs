@@ -6,44 +6,16 @@ use std::sync::Arc;
 
 use sidereal_driver::CosmosDriver;
 use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange};
-use sidereal_query::merge::Position;
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::budget::{Budget, LaneShare};
 use super::fetch::FetchedPage;
 use super::limits::QueryLimits;
-use super::request::PageRequests;
+use super::request::{PageRequests, Start};
 use super::targets::Target;
 use super::windows::Windows;
 use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
-
-/// From where on a range is read.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Start {
-    /// From its beginning.
-    #[default]
-    Beginning,
-    /// After the page that came with this continuation.
-    After(String),
-    /// From a row of a sorted query on, that row included.
-    At(Position),
-    /// The same, after the page that came with this continuation.
-    Resumed(Position, String),
-}
-
-impl Start {
-    /// After the next page.
-    pub(super) fn after(&self, continuation: String) -> Self {
-        match self {
-            Self::Beginning | Self::After(_) => Self::After(continuation),
-            // The service takes a continuation with the query that it belongs to.
-            Self::At(position) | Self::Resumed(position, _) => {
-                Self::Resumed(position.clone(), continuation)
-            }
-        }
-    }
-}
 
 /// What the lanes of one query have in common.
 #[derive(Debug)]

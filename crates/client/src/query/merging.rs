@@ -6,9 +6,9 @@ use sidereal_query::merge::{Merge, MergeError, MergeState, Next, RangeProgress};
 
 use super::continuation_token::{RangeState, State};
 use super::fan_out::{FanOut, Told};
-use super::lane::Start;
 use super::limits::QueryLimits;
 use super::page::PageFacts;
+use super::request::Start;
 use crate::{Error, ErrorKind, Result};
 
 /// The state of such a query. Lanes have the numbers of the merge's ranges.

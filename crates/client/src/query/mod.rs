@@ -20,6 +20,8 @@ mod merging;
 mod page;
 mod plan;
 mod request;
+mod resource_queries;
+mod run;
 mod streaming;
 mod streams;
 pub(crate) mod targets;

@@ -12,7 +12,6 @@ use sidereal_protocol::{
 use sidereal_query::Features;
 use sidereal_query::merge::Position;
 
-use super::lane::Start;
 use super::limits::MAX_CONTINUATION_BYTES;
 use super::targets::Target;
 use crate::item_body::encode;
@@ -41,6 +40,33 @@ pub(super) struct Wishes {
     pub(super) session_token: Option<SessionToken>,
     pub(super) index_metrics: bool,
     pub(super) query_metrics: bool,
+}
+
+/// From where on a range is read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Start {
+    /// From its beginning.
+    #[default]
+    Beginning,
+    /// After the page that came with this continuation.
+    After(String),
+    /// From a row of a sorted query on, that row included.
+    At(Position),
+    /// The same, after the page that came with this continuation.
+    Resumed(Position, String),
+}
+
+impl Start {
+    /// After the next page.
+    pub(super) fn after(&self, continuation: String) -> Self {
+        match self {
+            Self::Beginning | Self::After(_) => Self::After(continuation),
+            // The service takes a continuation with the query that it belongs to.
+            Self::At(position) | Self::Resumed(position, _) => {
+                Self::Resumed(position.clone(), continuation)
+            }
+        }
+    }
 }
 
 /// What makes the requests of one query's pages.

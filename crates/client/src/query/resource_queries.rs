@@ -5,8 +5,8 @@ use sidereal_protocol::{
     ContainerProperties, DatabaseProperties, RequestPath, ResourceLink, ResourceType,
 };
 
-use super::{CosmosClient, DatabaseClient};
-use crate::query::FeedStream;
+use super::FeedStream;
+use crate::{CosmosClient, DatabaseClient};
 
 impl CosmosClient {
     /// The account's databases that a query selects: `SELECT * FROM c` selects them all.

@@ -7,8 +7,8 @@ use sidereal_query::merge::WindowLeft;
 
 use super::continuation_token::{RangeState, State};
 use super::fan_out::{FanOut, Told};
-use super::lane::Start;
 use super::page::{PageFacts, Rows};
+use super::request::Start;
 use crate::Result;
 
 /// The state of such a query.

@@ -19,6 +19,28 @@ use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
 /// Requests under way at once.
 const PARALLELISM: usize = 32;
 
+impl ContainerClient {
+    /// Reads many items by partition key and id, in as few requests as they fit into.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let wanted = [("contoso", "4711"), ("contoso", "4712"), ("fabrikam", "1")];
+    /// let response = orders.read_many(wanted).execute::<serde_json::Value>().await?;
+    /// for ((_, id), order) in wanted.iter().zip(response.items()) {
+    ///     println!("{id}: {}", order.is_some());
+    /// }
+    /// println!("{} requests, {} RU", response.requests(), response.request_charge());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_many(
+        &self,
+        items: impl IntoIterator<Item = (impl Into<PartitionKey>, impl Into<String>)>,
+    ) -> ReadMany {
+        ReadMany::new(self.clone(), items)
+    }
+}
+
 /// Many items, by partition key and id: see [`ContainerClient::read_many`].
 ///
 /// Items are grouped by partition range: a hundred of one range take one request. An item that is alone in its range is

@@ -26,6 +26,33 @@ use crate::{ContainerClient, Error, ErrorKind, Result};
 /// How often the ranges of the feed are looked up again because they were split or merged meanwhile.
 const MAX_MOVES: usize = 10;
 
+impl ContainerClient {
+    /// A processor of the change feed: several workers, each with a part of the container, that take over from each
+    /// other. Their leases are in a container of their own, partitioned by `/processor`.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient, leases: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::change_feed::processor::Changes;
+    ///
+    /// let processor = orders.change_feed_processor("billing", &leases);
+    /// let worker = processor.start(|changes: Changes<serde_json::Value>| async move {
+    ///     println!("{} changes", changes.items().len());
+    ///     Ok::<_, std::io::Error>(())
+    /// });
+    /// let worker = worker.await?;
+    /// # worker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_feed_processor(
+        &self,
+        processor: &str,
+        leases: &Self,
+    ) -> ChangeFeedProcessorBuilder {
+        ChangeFeedProcessorBuilder::new(self.clone(), processor, leases.clone())
+    }
+}
+
 /// A processor before it starts: see
 /// [`ContainerClient::change_feed_processor`].
 ///
