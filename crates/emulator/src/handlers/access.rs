@@ -5,8 +5,6 @@
 //! less work. The choice changes what a query costs and never what it returns: filter and slice are checked on
 //! every item.
 
-use std::ops::Bound;
-
 use sidereal_query::IndexCondition;
 
 use super::execution::Execution;
@@ -14,7 +12,7 @@ use super::index_building;
 use super::order_by::SortOrder;
 use super::target::Slice;
 use crate::request::ClassifiedRequest;
-use crate::store::{IndexDefinition, IndexKey, PathIndex, Position, Replica};
+use crate::store::{IndexDefinition, PathIndex, Position, Replica};
 
 /// A partition, or a part of one, of so few items is read whole: no index is worth its memory.
 const FEW_ITEMS: usize = 128;
@@ -201,9 +199,6 @@ fn lookups_of(condition: &IndexCondition) -> usize {
         IndexCondition::All(conditions) => conditions.iter().map(lookups_of).min().unwrap_or(0),
     }
 }
-
-/// Where an order resumes: an entry of an index.
-pub(super) type OrderBound = Bound<(IndexKey, u64)>;
 
 #[cfg(test)]
 mod tests {

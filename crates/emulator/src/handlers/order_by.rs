@@ -8,7 +8,6 @@ use std::ops::Bound;
 use serde_json::Value;
 use sidereal_protocol::{ResumeFilter, Rid};
 
-use super::access::OrderBound;
 use super::continuation::Continuation;
 use super::parsed_query::ParsedQuery;
 use crate::error::{Result, ServiceError};
@@ -30,6 +29,9 @@ pub(super) struct Boundary {
     /// Whether what is at the boundary was already returned.
     exclude: bool,
 }
+
+/// Where an order resumes: an entry of an index.
+pub(super) type OrderBound = Bound<(IndexKey, u64)>;
 
 impl SortOrder {
     /// The order of a query, if nothing but the order keeps its rows from following their documents.

@@ -8,8 +8,8 @@
 use std::ops::{Bound, RangeBounds};
 use std::sync::Arc;
 
-use super::access::{Access, OrderBound};
-use super::order_by::SortOrder;
+use super::access::Access;
+use super::order_by::{OrderBound, SortOrder};
 use super::target::Slice;
 use crate::request::ClassifiedRequest;
 use crate::store::{Expiry, IndexKey, Item, Position, Replica};

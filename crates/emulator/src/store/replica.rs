@@ -12,8 +12,8 @@ use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, Parti
 
 use super::conflict::Rank;
 use super::expiry::ExpiryIndex;
-use super::key_index::KeyIndex;
-use super::partition_state::Tombstone;
+use super::key_index::{KeyIndex, Position};
+use super::tombstone::Tombstone;
 use super::unique::{Fingerprint, UniqueIndex};
 use super::{Change, Entry, Expiry, IndexSet, Item, ItemName, UniqueKeys};
 use crate::clock::Timestamp;
@@ -40,16 +40,6 @@ pub(crate) struct Replica {
     ranks: HashMap<ItemName, Rank>,
     /// Of a multi-write account: how many entries of each region were applied (a version vector).
     progress: Vec<u64>,
-}
-
-/// Where a scan of a replica in the order of ordinals resumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Position {
-    Start,
-    /// After this ordinal.
-    After(u64),
-    /// At this ordinal again, of which some rows were already returned.
-    At(u64),
 }
 
 impl Replica {

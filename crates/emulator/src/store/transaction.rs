@@ -8,15 +8,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Map, Value};
-use sidereal_protocol::{
-    EffectivePartitionKey, Etag, PartitionKey, PartitionKeyDefinition, PatchOperation, Rid,
-};
+use sidereal_protocol::{Etag, PartitionKeyDefinition, PatchOperation, Rid};
 use sidereal_query::{Condition, Context};
 
 use super::expiry::own_end;
 use super::patch::apply as apply_patch;
 use super::unique::Fingerprint;
-use super::{Change, Expiry, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
+use super::{
+    Change, Expiry, IndexPolicy, Item, ItemDraft, ItemName, Refusal, Replica, SystemProperties,
+    new_etag,
+};
 use crate::charge;
 use crate::clock::Timestamp;
 
@@ -43,21 +44,6 @@ pub(crate) struct Rules<'a> {
 pub(crate) struct WriteCondition {
     pub(crate) if_match: Option<Etag>,
     pub(crate) if_none_match: Option<Etag>,
-}
-
-/// Why an operation did not happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Conflict,
-    UniqueKeyConflict,
-    NotFound,
-    /// A read of the version that its client has already.
-    NotModified(Etag),
-    PreconditionFailed,
-    PatchConditionNotMet,
-    TooLarge,
-    /// A sentence about what to change.
-    Invalid(String),
 }
 
 /// What an operation did.
@@ -97,14 +83,6 @@ impl PatchOf<'_> {
             Err(error) => Err(Refusal::Invalid(error.to_string())),
         }
     }
-}
-
-/// The name of an item within a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ItemName {
-    pub(crate) effective_key: EffectivePartitionKey,
-    pub(crate) key: PartitionKey,
-    pub(crate) id: Arc<str>,
 }
 
 /// Operations decided one after the other against one replica.
@@ -306,16 +284,6 @@ impl WriteCondition {
     }
 }
 
-impl ItemDraft {
-    pub(crate) fn name(&self) -> ItemName {
-        ItemName {
-            effective_key: self.effective_key.clone(),
-            key: self.key.clone(),
-            id: self.id.clone(),
-        }
-    }
-}
-
 impl Rules<'_> {
     /// Gives a draft its version, its RID and its end.
     fn complete(&self, draft: ItemDraft, ordinal: u64, lsn: u64) -> Result<Item, Refusal> {
@@ -342,11 +310,4 @@ impl Rules<'_> {
 
 fn terms_of(index: &IndexPolicy, document: &Map<String, Value>) -> u32 {
     document.iter().map(|(name, value)| index.terms_below(name, value)).sum()
-}
-
-/// An etag in the service's format: a counter and the second of the write.
-pub(crate) fn new_etag(version: u64, seconds: u64) -> Etag {
-    let (low, high) = (version & 0xffff_ffff, (version >> 32) & 0xffff);
-    let text = format!("\"{low:08x}-{high:04x}-0000-0000-{seconds:08x}0000\"");
-    Etag::new(text).expect("hexadecimal digits and hyphens in quotes are an etag")
 }

@@ -8,8 +8,8 @@ use super::records::{
     AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, PartitionRecord,
 };
 use crate::store::Offer;
-use crate::store::partition_state::Tombstone;
 use crate::store::replication_log::{LoggedEntry, SettledEntry};
+use crate::store::tombstone::Tombstone;
 
 /// One change of what is on disk.
 #[derive(Debug)]
