@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 
 use serde_json::Value;
 use sidereal::ErrorKind;
 
-use crate::output::OutputError;
+use crate::output::{OutputError, note};
 
 /// The statuses that the command ends with, beside 0 for success and clap's 2 for a wrong command line.
 ///
@@ -151,6 +152,21 @@ fn messages_of(json: &str) -> Option<String> {
     (!messages.is_empty()).then(|| messages.join("; "))
 }
 
+/// Reports a failed command on standard error and returns its exit status; a closed pipe is not reported.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    if failure.status() != ExitStatus::ClosedPipe {
+        note(&described(failure));
+    }
+    ExitCode::from(failure.status() as u8)
+}
+
+/// The sentence, what caused it, and what to do about it.
+fn described(failure: &Failure) -> String {
+    let hint = failure.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    let causes = failure.causes().iter().map(|cause| format!("\n  because: {cause}"));
+    format!("error: {failure}{}{hint}", causes.collect::<String>())
+}
+
 /// What a kind of failure means to somebody at a prompt.
 fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
     match kind {
@@ -188,6 +204,22 @@ fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_pipe_ends_the_command_as_the_signal_would_and_other_errors_fail() {
+        let code = |error: io::Error| format!("{:?}", report(&OutputError::from(error).into()));
+        assert_eq!(code(io::ErrorKind::BrokenPipe.into()), format!("{:?}", ExitCode::from(141)));
+        assert_eq!(code(io::ErrorKind::StorageFull.into()), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_failure_is_a_sentence_its_cause_and_a_hint() {
+        let failure = Failure::new(ExitStatus::NotFound, "it is not there")
+            .caused_by(&io::Error::other("it was never made"))
+            .with_hint("make it");
+        let expected = "error: it is not there\n  because: it was never made\n  hint: make it";
+        assert_eq!(described(&failure), expected);
+    }
 
     #[test]
     fn each_kind_of_failure_has_its_status() {

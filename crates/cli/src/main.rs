@@ -38,12 +38,17 @@ use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let matches = examples::with_examples(Arguments::command()).get_matches();
+    let matches = declaration().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     defect::guarded(|| match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => output::report(&failure),
+        Err(failure) => failure::report(&failure),
     })
+}
+
+/// The declaration of the whole command line.
+fn declaration() -> clap::Command {
+    examples::with_examples(Arguments::command())
 }
 
 fn run(command: Command) -> Result<(), Failure> {
@@ -60,7 +65,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Soak(arguments) => soak::run(&arguments),
         Command::SoakWorker(arguments) => soak::work(&arguments),
         Command::Config(arguments) => config::run(&arguments),
-        Command::Completions(arguments) => manual::completions(&arguments),
-        Command::Man(arguments) => manual::manual(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments, declaration()),
+        Command::Man(arguments) => manual::manual(&arguments, declaration()),
     }
 }

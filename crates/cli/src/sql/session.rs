@@ -9,7 +9,7 @@ use super::query::{Asked, Rest, Settings, execute};
 use super::statement::{StatementReader, Step};
 use crate::account::ContainerName;
 use crate::command::Format;
-use crate::failure::{ExitStatus, Failure};
+use crate::failure::{self, ExitStatus, Failure};
 use crate::output;
 
 /// Rows at a prompt before it waits for \next: what one can look at.
@@ -97,7 +97,7 @@ impl Session {
                 Err(failure) if !self.is_interactive => return Err(failure),
                 Err(failure) if failure.status() == ExitStatus::ClosedPipe => return Err(failure),
                 Err(failure) => {
-                    output::report(&failure); // The status is that of the command, which goes on.
+                    failure::report(&failure); // The status is that of the command, which goes on.
                 }
             }
         }
