@@ -1,7 +1,6 @@
 //! The `sidereal` command.
 //!
-//! Arguments in, text out: what the command does is in the crates that it calls. The demo is the exception: an
-//! application of its own.
+//! Arguments in, text out: what the command does is in the crates that it calls.
 
 mod account;
 mod arguments;
@@ -21,6 +20,7 @@ mod manual;
 mod orch;
 mod output;
 mod progress;
+mod signals;
 mod soak;
 mod sql;
 mod state;
@@ -53,7 +53,7 @@ fn declaration() -> clap::Command {
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Demo(arguments) => demo::run(arguments).map_err(Into::into),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),

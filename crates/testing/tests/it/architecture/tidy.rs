@@ -11,8 +11,9 @@ use super::repository;
 
 /// How many findings each crate still has; a crate that is not listed has none.
 const CEILINGS: &[(&str, usize)] = &[
-    ("cli", 91),
+    ("cli", 41),
     ("client", 161),
+    ("demo", 48),
     ("driver", 302),
     ("duroxide", 227),
     ("emulator", 189),

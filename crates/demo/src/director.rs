@@ -5,9 +5,9 @@ use std::time::Duration;
 use sidereal_emulator::{Emulator, FaultCondition, FaultEffect, FaultRule, WriteRegionChange};
 use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 
-use super::error::DemoError;
-use super::schedule::Action;
-use super::stage::{CONTAINERS, DATABASE};
+use crate::error::DemoError;
+use crate::schedule::Action;
+use crate::stage::{CONTAINERS, DATABASE};
 
 /// How far the regions are from the application, in milliseconds there and back: the first is its own.
 const DISTANCES_MS: [u64; 4] = [1, 8, 16, 24];

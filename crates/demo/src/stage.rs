@@ -12,8 +12,8 @@ use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
 use sidereal_emulator::Emulator;
 use sidereal_protocol::RegionName;
 
-use super::error::DemoError;
-use super::schedule::{PARTITIONS, Windows};
+use crate::error::DemoError;
+use crate::schedule::{PARTITIONS, Windows};
 
 /// The database of everything.
 pub(crate) const DATABASE: &str = "shop";

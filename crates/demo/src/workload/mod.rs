@@ -8,4 +8,4 @@ mod traffic;
 
 pub(crate) use flow::Flow;
 pub(crate) use orders::Expected;
-pub(crate) use traffic::Traffic;
+pub(crate) use traffic::{PLAIN_PER_ORCHESTRATION, Traffic};

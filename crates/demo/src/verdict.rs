@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::workload::Expected;
+use crate::workload::Expected;
 
 /// Sentences that are written out; the others are counted.
 const MOST_SENTENCES: usize = 12;

@@ -12,9 +12,9 @@ use sidereal::driver::diagnostics::{DiagnosticsContext, ExecutionContext};
 use sidereal_emulator::{Account, CounterRow, Operation};
 use sidereal_protocol::{RegionName, ResourceType};
 
-use super::histogram::Histogram;
-use super::schedule::{PhaseKind, Schedule};
-use super::stage::RECEIPTS_PATH;
+use crate::histogram::Histogram;
+use crate::schedule::{PhaseKind, Schedule};
+use crate::stage::RECEIPTS_PATH;
 
 /// Different sentences of failures that are kept.
 const MOST_FAILURES: usize = 8;

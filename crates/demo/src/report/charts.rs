@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::escaped;
 use super::plot::{Band, Plot, Scale};
-use crate::demo::observe::{CallSummary, Sample, Timeline};
-use crate::demo::schedule::Schedule;
+use crate::observe::{CallSummary, Sample, Timeline};
+use crate::schedule::Schedule;
 
 /// Samples are joined until they last so long: what happens at a phase's end is sampled beside the clock.
 const LEAST: Duration = Duration::from_millis(150);
@@ -157,7 +157,7 @@ impl Charts<'_> {
 fn bands(schedule: &Schedule, samples: &[Sample]) -> Vec<Band> {
     let last = samples.last().map(|sample| sample.at.as_secs_f64()).unwrap_or_default();
     let phases = schedule.phases.iter();
-    let band = |phase: &crate::demo::schedule::Phase| Band {
+    let band = |phase: &crate::schedule::Phase| Band {
         name: phase.kind.name().to_owned(),
         from: phase.start.as_secs_f64(),
         to: phase.end.as_secs_f64(),

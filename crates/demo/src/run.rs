@@ -1,30 +1,31 @@
 //! The shell of the demo: starts everything, keeps time, and ends it in order.
 
 use std::fs::File;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tokio::runtime::Builder;
 use tokio::task::JoinHandle;
 use tokio::time::MissedTickBehavior;
 
-use super::arguments::DemoArguments;
-use super::director::Director;
-use super::error::DemoError;
-use super::forced;
-use super::ledger;
-use super::observe::{Observer, Sampler, Timeline};
-use super::report::{Report, page};
-use super::schedule::{Schedule, schedule};
-use super::stage::Stage;
-use super::verdict::{Verdict, judge};
-use super::view::{self, Opening, Picture, View};
-use super::workload::{Expected, Flow, Traffic};
-use crate::emulator::Signals;
-use crate::output;
+use crate::director::Director;
+use crate::error::DemoError;
+use crate::forced;
+use crate::ledger;
+use crate::observe::{Observer, Sampler, Timeline};
+use crate::print::print;
+use crate::regions::Regions;
+use crate::report::{Report, page};
+use crate::schedule::{Schedule, schedule};
+use crate::stage::Stage;
+use crate::verdict::{Verdict, judge};
+use crate::view::{self, Opening, Picture, View};
+use crate::workload::{Expected, Flow, PLAIN_PER_ORCHESTRATION, Traffic};
 
-/// Plain reads and writes for each orchestration.
-pub(crate) const PLAIN_PER_ORCHESTRATION: u32 = 8;
+/// How long the schedule of a run may take. Shorter, phases would end before anything is noticed; longer, it would be a
+/// soak test.
+pub const DURATIONS: std::ops::RangeInclusive<Duration> =
+    Duration::from_secs(4)..=Duration::from_secs(300);
 
 /// How often the run is sampled and drawn.
 const SAMPLE_EVERY: Duration = Duration::from_millis(200);
@@ -32,64 +33,56 @@ const SAMPLE_EVERY: Duration = Duration::from_millis(200);
 /// How long orchestrations that were started are waited for after the schedule.
 const DRAIN: Duration = Duration::from_secs(30);
 
-/// Runs the demo; an error if it could not run, or broke its promise.
-pub(crate) fn run(arguments: DemoArguments) -> Result<(), DemoError> {
-    log_if_asked();
-    Builder::new_multi_thread().enable_all().build()?.block_on(async {
-        // Before anything is printed: whoever reads the first line may send a signal.
-        let mut signals = Signals::listen()?;
-        // Unbiased: an interrupt may wait for the step that the run is at.
-        tokio::select! {
-            outcome = show(arguments) => outcome,
-            () = signals.recv() => Err(DemoError::Interrupted),
-        }
-    })
+/// A run of the demo: what is varied from one to the next.
+#[derive(Clone, Debug)]
+pub struct Demo {
+    /// Seed of the schedule and of the orchestrations: the same seed, the same run.
+    pub seed: u64,
+    /// How long the schedule takes, within [`DURATIONS`]. What is started is then waited for.
+    pub duration: Duration,
+    /// The regions of the account; the first accepts writes.
+    pub regions: Regions,
+    /// Orchestrations started each second; with each go eight plain reads and writes.
+    pub rate: u32,
+    /// The file that a report is written to: one HTML page.
+    pub report: Option<PathBuf>,
 }
 
-/// Keeps what libraries log off the screen, unless `RUST_LOG` asks for it: then it goes to standard error.
-fn log_if_asked() {
-    let _ = match std::env::var("RUST_LOG") {
-        Ok(filter) => tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr)
-            .try_init()
-            .is_ok(),
-        // The first subscriber stays: duroxide would install one that writes to standard output.
-        Err(_) => tracing::subscriber::set_global_default(tracing::subscriber::NoSubscriber::new())
-            .is_ok(),
-    };
-}
-
-async fn show(arguments: DemoArguments) -> Result<(), DemoError> {
+/// Runs the demo on standard output. Dropping the future ends it, with the account.
+///
+/// # Errors
+///
+/// [`DemoError::Broken`] if what the orchestrations left behind is not as it must be; any other if the demo could not
+/// run to its end.
+pub async fn run(demo: &Demo) -> Result<(), DemoError> {
     // Before a run of half a minute, not after it; a report that is there stays until there is another.
-    if let Some(path) = &arguments.report {
+    if let Some(path) = &demo.report {
         let opened = File::options().create(true).append(true).open(path);
         opened.map_err(|source| DemoError::Report { path: path.clone(), source })?;
     }
-    let regions = &arguments.regions.0;
-    let schedule = schedule(arguments.seed, arguments.duration, regions);
+    let regions = demo.regions.names();
+    let schedule = schedule(demo.seed, demo.duration, regions);
     let mut view = View::of_standard_output();
     view.begin(&Opening {
-        seed: arguments.seed,
-        duration: arguments.duration,
-        rate: arguments.rate,
+        seed: demo.seed,
+        duration: demo.duration,
+        rate: demo.rate,
         regions,
         schedule: &schedule,
     })?;
     let stage = Stage::open(regions, Some(schedule.windows)).await?;
-    let (timeline, verdict) = play(&arguments, &schedule, &stage, &mut view).await?;
+    let (timeline, verdict) = play(demo, &schedule, &stage, &mut view).await?;
     view.end()?;
     stage.emulator.shutdown().await;
     let forced = forced::force(regions).await?;
-    output::print(&view::summary(&timeline, &forced, &verdict))?;
-    if let Some(path) = &arguments.report {
-        let (DemoArguments { seed, duration, rate, .. }, schedule) = (&arguments, &schedule);
-        let (seed, duration, rate) = (*seed, *duration, *rate);
+    print(&view::summary(&timeline, &forced, &verdict))?;
+    if let Some(path) = &demo.report {
+        let (&Demo { seed, duration, rate, .. }, schedule) = (demo, &schedule);
         let (timeline, forced, verdict) = (&timeline, &forced, &verdict);
         let report = Report { seed, duration, rate, schedule, timeline, forced, verdict };
         std::fs::write(path, page(&report))
             .map_err(|source| DemoError::Report { path: path.clone(), source })?;
-        output::print(&format!("The report is in {}.\n", path.display()))?;
+        print(&format!("The report is in {}.\n", path.display()))?;
     }
     match verdict.problems + usize::from(forced.problem.is_some()) {
         0 => Ok(()),
@@ -99,14 +92,14 @@ async fn show(arguments: DemoArguments) -> Result<(), DemoError> {
 
 /// Runs the schedule against the account, and judges what is left behind.
 async fn play(
-    arguments: &DemoArguments,
+    demo: &Demo,
     schedule: &Schedule,
     stage: &Stage,
     view: &mut View,
 ) -> Result<(Timeline, Verdict), DemoError> {
-    let DemoArguments { seed, rate, .. } = *arguments;
+    let Demo { seed, rate, .. } = *demo;
     let observer = Arc::new(Observer::default());
-    let director = Director::new(&stage.emulator, &arguments.regions.0)?;
+    let director = Director::new(&stage.emulator, demo.regions.names())?;
     let traffic = Traffic {
         profiles: stage.profiles(),
         observer: Arc::clone(&observer),
@@ -116,10 +109,10 @@ async fn play(
     traffic.prepare().await?;
     let provider = stage.provider().await?;
     let flow = Arc::new(Flow::open(provider, stage.effects(), &observer, seed).await);
-    let timeline = Timeline::new(arguments.regions.0.clone(), schedule);
+    let timeline = Timeline::new(demo.regions.names().to_vec(), schedule);
     let sampler = Sampler::new(Arc::clone(stage.emulator.account()), observer, timeline);
 
-    let until = Instant::now() + arguments.duration;
+    let until = Instant::now() + demo.duration;
     let plain = tokio::spawn(traffic.run(until));
     let started = Arc::clone(&flow);
     let orders = tokio::spawn(async move { started.run(rate, until).await });

@@ -1,7 +1,7 @@
 //! What is told of a phase, as the cells of a row: the same on a terminal and on the page.
 
 use super::table::{milliseconds, percentages, thousands};
-use crate::demo::observe::{Calls, PhaseTotals, Timeline};
+use crate::observe::{Calls, PhaseTotals, Timeline};
 
 /// What the application saw in each phase.
 pub(crate) fn calls(timeline: &Timeline) -> Vec<Vec<String>> {

@@ -9,9 +9,9 @@ use serde_json::json;
 use sidereal_emulator::{LostWrite, WriteRegionChange};
 use sidereal_protocol::RegionName;
 
-use super::error::DemoError;
-use super::ledger;
-use super::stage::Stage;
+use crate::error::DemoError;
+use crate::ledger;
+use crate::stage::Stage;
 
 /// Orders that are written before replication stops, and after.
 const REPLICATED: usize = 5;

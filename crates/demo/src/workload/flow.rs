@@ -15,7 +15,7 @@ use super::orchestrations::{self, APPROVALS};
 use super::orders::{Order, Shape};
 use super::steps;
 use super::traffic::every;
-use crate::demo::observe::Observer;
+use crate::observe::Observer;
 
 /// Dispatchers of each kind. A turn waits for the account, not for a processor: in a slow region many have to wait
 /// side by side.

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Picture;
 use super::table::{milliseconds, shares};
-use crate::demo::error::DemoError;
-use crate::demo::observe::PhaseTotals;
-use crate::demo::schedule::Action;
-use crate::output;
+use crate::error::DemoError;
+use crate::observe::PhaseTotals;
+use crate::print::print;
+use crate::schedule::Action;
 
 /// Lines, and how many phases they have told of.
 #[derive(Debug, Default)]
@@ -17,7 +17,7 @@ pub(crate) struct Plain {
 
 impl Plain {
     pub(super) fn act(&mut self, at: Duration, action: &Action) -> Result<(), DemoError> {
-        Ok(output::print(&format!("{:>6.2}s  {action}\n", at.as_secs_f64()))?)
+        print(&format!("{:>6.2}s  {action}\n", at.as_secs_f64()))
     }
 
     /// Tells of the phases that are over.
@@ -26,7 +26,7 @@ impl Plain {
             let timeline = picture.timeline;
             let told = line(&timeline.phases[self.told]);
             let traffic = shares(&timeline.regions, &timeline.phases[self.told].requests);
-            output::print(&format!("         {told}; {traffic}\n"))?;
+            print(&format!("         {told}; {traffic}\n"))?;
             self.told += 1;
         }
         Ok(())

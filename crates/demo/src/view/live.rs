@@ -14,8 +14,8 @@ use crossterm::{Command, queue};
 
 use super::Picture;
 use super::frame::{Line, Style, frame};
-use crate::demo::error::DemoError;
-use crate::demo::schedule::Action;
+use crate::error::DemoError;
+use crate::schedule::Action;
 
 /// The smallest terminal that a frame fits on; smaller ones get lines.
 const LEAST_COLUMNS: u16 = 60;

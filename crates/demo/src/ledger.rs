@@ -12,10 +12,10 @@ use serde_json::{Value, json};
 use sidereal_emulator::Account;
 use sidereal_protocol::{HttpDate, RequestPath};
 
-use super::error::DemoError;
-use super::observe::created_in;
-use super::stage::{DATABASE, EFFECTS, EFFECTS_PATH, ORCHESTRATIONS, RECEIPTS, RECEIPTS_PATH};
-use super::verdict::{Found, FoundInstance};
+use crate::error::DemoError;
+use crate::observe::created_in;
+use crate::stage::{DATABASE, EFFECTS, EFFECTS_PATH, ORCHESTRATIONS, RECEIPTS, RECEIPTS_PATH};
+use crate::verdict::{Found, FoundInstance};
 
 /// Rows of a page.
 const PAGE: &str = "1000";

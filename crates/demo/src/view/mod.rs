@@ -12,10 +12,11 @@ use std::time::Duration;
 
 use sidereal_protocol::RegionName;
 
-use super::director::Condition;
-use super::error::DemoError;
-use super::observe::Timeline;
-use super::schedule::{Action, Schedule};
+use crate::director::Condition;
+use crate::error::DemoError;
+use crate::observe::Timeline;
+use crate::print::print;
+use crate::schedule::{Action, Schedule};
 
 pub(crate) use summary::summary;
 
@@ -63,7 +64,7 @@ impl View {
 
     /// Says what the run is about.
     pub(crate) fn begin(&mut self, opening: &Opening<'_>) -> Result<(), DemoError> {
-        Ok(crate::output::print(&summary::opening(opening))?)
+        print(&summary::opening(opening))
     }
 
     /// Says what happens to the account.

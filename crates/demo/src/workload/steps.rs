@@ -12,7 +12,7 @@ use sidereal::{ContainerClient, ErrorKind};
 
 use super::orchestrations::{RECEIPT, STEP};
 use super::orders::Effect;
-use crate::demo::observe::{Kind, Observer};
+use crate::observe::{Kind, Observer};
 
 /// How long an activity tries on. Far longer than any outage of the demo: an effect is not given up.
 const PATIENCE: Duration = Duration::from_secs(30);

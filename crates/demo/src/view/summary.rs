@@ -3,12 +3,12 @@
 use super::Opening;
 use super::phase_rows;
 use super::table::table;
-use crate::demo::director::distance_ms;
-use crate::demo::forced::ForcedChange;
-use crate::demo::observe::Timeline;
-use crate::demo::run::PLAIN_PER_ORCHESTRATION;
-use crate::demo::stage::{Adjustment, adjustments};
-use crate::demo::verdict::Verdict;
+use crate::director::distance_ms;
+use crate::forced::ForcedChange;
+use crate::observe::Timeline;
+use crate::stage::{Adjustment, adjustments};
+use crate::verdict::Verdict;
+use crate::workload::PLAIN_PER_ORCHESTRATION;
 
 /// What a run is about, and which settings are not the usual ones.
 pub(super) fn opening(opening: &Opening<'_>) -> String {

@@ -1,11 +1,11 @@
 //! The tables of the page.
 
 use super::escaped;
-use crate::demo::forced::ForcedChange;
-use crate::demo::observe::Timeline;
-use crate::demo::schedule::{Schedule, Windows};
-use crate::demo::stage::{self, Adjustment};
-use crate::demo::view::phase_rows;
+use crate::forced::ForcedChange;
+use crate::observe::Timeline;
+use crate::schedule::{Schedule, Windows};
+use crate::stage::{self, Adjustment};
+use crate::view::phase_rows;
 
 /// A table of numbers; the first column is a heading of its row.
 fn table(caption: &str, heads: &[String], rows: &[Vec<String>]) -> String {
@@ -69,7 +69,7 @@ pub(super) fn requests(timeline: &Timeline) -> String {
 
 /// What happened to the account, and when.
 pub(super) fn steps(schedule: &Schedule) -> String {
-    let row = |step: &crate::demo::schedule::Step| {
+    let row = |step: &crate::schedule::Step| {
         vec![format!("{:.2} s", step.at.as_secs_f64()), step.action.to_string()]
     };
     let rows: Vec<Vec<String>> = schedule.steps.iter().map(row).collect();

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Picture;
 use super::table::{milliseconds, percentages, thousands};
-use crate::demo::director::Condition;
-use crate::demo::observe::{CallSummary, Sample};
+use crate::director::Condition;
+use crate::observe::{CallSummary, Sample};
 
 /// The widest frame that is drawn; wider terminals stay empty on the right.
 const WIDEST: usize = 100;
@@ -237,8 +237,8 @@ mod tests {
     use sidereal_protocol::RegionName;
 
     use super::*;
-    use crate::demo::observe::Timeline;
-    use crate::demo::schedule::{Schedule, schedule};
+    use crate::observe::Timeline;
+    use crate::schedule::{Schedule, schedule};
 
     fn parts() -> (Schedule, Timeline) {
         let regions: Vec<RegionName> = ["West US", "East US"].map(RegionName::from).into();

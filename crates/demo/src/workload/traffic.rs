@@ -9,7 +9,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{Interval, MissedTickBehavior};
 
-use crate::demo::observe::{Kind, Observer};
+use crate::observe::{Kind, Observer};
 
 /// Customers whose profiles are read and written: enough that every partition has some.
 const CUSTOMERS: u32 = 64;
@@ -19,6 +19,9 @@ const MOST_UNDER_WAY: usize = 512;
 
 /// One operation in so many is a write.
 const READS_PER_WRITE: u32 = 3;
+
+/// Plain reads and writes for each orchestration.
+pub(crate) const PLAIN_PER_ORCHESTRATION: u32 = 8;
 
 /// A flow of reads and writes.
 pub(crate) struct Traffic {

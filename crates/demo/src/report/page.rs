@@ -5,10 +5,10 @@ use std::time::Duration;
 use sidereal_protocol::RegionName;
 
 use super::{charts, escaped, tables};
-use crate::demo::forced::ForcedChange;
-use crate::demo::observe::Timeline;
-use crate::demo::schedule::Schedule;
-use crate::demo::verdict::Verdict;
+use crate::forced::ForcedChange;
+use crate::observe::Timeline;
+use crate::schedule::Schedule;
+use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");
 
