@@ -12,7 +12,7 @@ use sidereal_protocol::{CosmosStatus, Etag, HttpDate};
 use sidereal_query::parse_at;
 
 use super::items::PartitionHeaders;
-use super::page::feed_of;
+use super::query::feed_of;
 use super::target::{Slice, Target};
 use crate::charge;
 use crate::error::{Result, ServiceError};

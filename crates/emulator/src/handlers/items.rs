@@ -11,7 +11,7 @@ use sidereal_protocol::{
 };
 use sidereal_query::Condition;
 
-use super::parsed_query::condition_context;
+use super::query::condition_context;
 use crate::charge;
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};

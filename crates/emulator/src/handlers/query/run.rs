@@ -1,7 +1,7 @@
 //! Queries and the feed of items.
 //!
 //! A query runs on one part of one partition after the other, in the order of the key space, until a page
-//! is full or its budget is spent. Which partitions those are is decided in `query_routing`, how a part is read
+//! is full or its budget is spent. Which partitions those are is decided in `routing`, how a part is read
 //! in `page_filling`.
 
 use std::time::Instant;
@@ -11,15 +11,15 @@ use sidereal_protocol::headers::names as headers;
 use super::continuation::{Continuation, ContinuationToken};
 use super::execution::Execution;
 use super::index_metrics;
-use super::items::PartitionHeaders;
 use super::page::Page;
 use super::page_filling::PageFilling;
 use super::parsed_query::ParsedQuery;
-use super::query_routing;
-use super::target::{Slice, Target};
+use super::routing;
 use crate::charge::{self, QueryWork};
 use crate::error::{Result, ServiceError};
 use crate::grease::Latitude;
+use crate::handlers::items::PartitionHeaders;
+use crate::handlers::target::{Slice, Target};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
@@ -32,7 +32,7 @@ pub(crate) fn run(account: &AccountState, request: &ClassifiedRequest) -> Result
     let query = ParsedQuery::from_body(&request.body)?;
     let program = query.compile()?;
     check_order_by(&query, &definition)?;
-    let target = query_routing::route(request, container, &definition, &query, program.shape())?;
+    let target = routing::route(request, container, &definition, &query, program.shape())?;
     let execution = Execution::new(request, &query, program, &definition)?;
     let reply = serve(account, request, container, &target, Some(&execution))?;
     let text = if request.typed().populates_index_metrics_v2()? {

@@ -4,9 +4,9 @@ use sidereal_protocol::CosmosStatus;
 use sidereal_protocol::headers::names as headers;
 use sidereal_query::Features;
 
-use super::items::effective_key_of;
 use super::parsed_query::{ParsedQuery, plan_to_json};
 use crate::error::Result;
+use crate::handlers::items::effective_key_of;
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::access::Access;
 use super::order_by::{OrderBound, SortOrder};
-use super::target::Slice;
+use crate::handlers::target::Slice;
 use crate::request::ClassifiedRequest;
 use crate::store::{Expiry, IndexKey, Item, Position, Replica};
 

@@ -12,9 +12,9 @@ use super::execution::Execution;
 use super::order_by::Boundary;
 use super::page::Page;
 use super::scan::Scan;
-use super::target::Slice;
 use crate::error::{Result, ServiceError};
 use crate::grease::Latitude;
+use crate::handlers::target::Slice;
 use crate::request::ClassifiedRequest;
 use crate::store::Item;
 

@@ -97,7 +97,7 @@ impl Page {
 }
 
 /// A feed of items or rows, which are text already, separated by commas.
-pub(super) fn feed_of(container: Rid, rows: &[u8], count: usize) -> Reply {
+pub(in crate::handlers) fn feed_of(container: Rid, rows: &[u8], count: usize) -> Reply {
     let head = format!("{{\"_rid\":\"{container}\",\"Documents\":[");
     let tail = format!("],\"_count\":{count}}}");
     let body = [head.as_bytes(), rows, tail.as_bytes()].concat();

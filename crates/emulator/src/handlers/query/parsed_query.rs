@@ -20,15 +20,15 @@ use crate::store::OrderByPath;
 
 /// A query as a tree, with its parameters.
 #[derive(Debug)]
-pub(super) struct ParsedQuery {
-    pub(super) tree: Query,
-    pub(super) resume_filter: Option<ResumeFilter>,
+pub(in crate::handlers) struct ParsedQuery {
+    pub(in crate::handlers) tree: Query,
+    pub(in crate::handlers) resume_filter: Option<ResumeFilter>,
     parameters: Parameters,
 }
 
 impl ParsedQuery {
     /// Parses the query in a request's body.
-    pub(super) fn from_body(body: &[u8]) -> Result<Self> {
+    pub(in crate::handlers) fn from_body(body: &[u8]) -> Result<Self> {
         let QueryRequest { query, parameters, resume_filter, .. } = QueryRequest::from_json(body)?;
         let tree = parse(&query).map_err(|error| query_refused(&error.into()))?;
         let pairs = parameters.into_iter().map(|parameter| (parameter.name, parameter.value));
@@ -36,18 +36,18 @@ impl ParsedQuery {
     }
 
     /// Compiles the query.
-    pub(super) fn compile(&self) -> Result<Program> {
+    pub(in crate::handlers) fn compile(&self) -> Result<Program> {
         Program::new(&self.tree, &self.parameters).map_err(|error| query_refused(&error.into()))
     }
 
     /// Compiles the query without its ORDER BY: its documents come sorted.
-    pub(super) fn compile_unsorted(&self) -> Result<Program> {
+    pub(in crate::handlers) fn compile_unsorted(&self) -> Result<Program> {
         let unsorted = Query { order_by: None, ..self.tree.clone() };
         Program::new(&unsorted, &self.parameters).map_err(|error| query_refused(&error.into()))
     }
 
     /// Plans the query over all partitions of a container.
-    pub(super) fn plan(
+    pub(in crate::handlers) fn plan(
         &self,
         key: &PartitionKeyDefinition,
         supported: Features,
@@ -66,12 +66,12 @@ impl ParsedQuery {
     }
 
     /// What the filter says of single paths: what an index can be asked.
-    pub(super) fn index_condition(&self) -> Option<IndexCondition> {
+    pub(in crate::handlers) fn index_condition(&self) -> Option<IndexCondition> {
         index_condition(&self.tree, &self.parameters)
     }
 
     /// Plans the query within one logical partition.
-    pub(super) fn plan_within(
+    pub(in crate::handlers) fn plan_within(
         &self,
         key: EffectivePartitionKey,
     ) -> Result<PartitionedQueryExecutionInfo> {
@@ -80,7 +80,7 @@ impl ParsedQuery {
     }
 
     /// The paths of the ORDER BY, for the indexing policy; a computed key has none and is refused.
-    pub(super) fn order_by_paths(&self) -> Result<Vec<OrderByPath>> {
+    pub(in crate::handlers) fn order_by_paths(&self) -> Result<Vec<OrderByPath>> {
         let paths = self.tree.order_by_paths().into_iter().map(|key| {
             let segments = key.path.ok_or_else(|| {
                 ServiceError::bad_request(
@@ -94,7 +94,7 @@ impl ParsedQuery {
 }
 
 /// A plan as clients read it.
-pub(super) fn plan_to_json(plan: &PartitionedQueryExecutionInfo) -> Result<Value> {
+pub(in crate::handlers) fn plan_to_json(plan: &PartitionedQueryExecutionInfo) -> Result<Value> {
     serde_json::to_value(plan).map_err(|error| ServiceError::bad_request(error.to_string()))
 }
 
@@ -103,13 +103,13 @@ pub(super) fn plan_to_json(plan: &PartitionedQueryExecutionInfo) -> Result<Value
 const CONDITION_STEPS: u64 = 200_000;
 
 /// What the condition of a patch is evaluated with.
-pub(super) fn condition_context(now: Timestamp) -> Context {
+pub(in crate::handlers) fn condition_context(now: Timestamp) -> Context {
     let limits = Limits { max_steps_per_row: CONDITION_STEPS, ..Limits::DEFAULT };
     evaluation_context(now).with_limits(limits)
 }
 
 /// The time and the seed of randomness that a request's expressions are evaluated with.
-pub(super) fn evaluation_context(now: Timestamp) -> Context {
+pub(in crate::handlers) fn evaluation_context(now: Timestamp) -> Context {
     // The query language counts time in ticks of 100 nanoseconds, as .NET does.
     let ticks = i64::try_from(now.millis()).unwrap_or(i64::MAX).saturating_mul(10_000);
     Context::new(ticks, now.millis())

@@ -10,8 +10,8 @@ use sidereal_protocol::{
 use sidereal_query::{Features, Shape};
 
 use super::parsed_query::{ParsedQuery, plan_to_json};
-use super::target::{Slice, Target};
 use crate::error::{Result, ServiceError};
+use crate::handlers::target::{Slice, Target};
 use crate::request::ClassifiedRequest;
 use crate::store::{Container, Definition};
 

@@ -10,7 +10,7 @@ use sidereal_query::IndexCondition;
 use super::execution::Execution;
 use super::index_building;
 use super::order_by::SortOrder;
-use super::target::Slice;
+use crate::handlers::target::Slice;
 use crate::request::ClassifiedRequest;
 use crate::store::{IndexDefinition, PathIndex, Position, Replica};
 
