@@ -15,6 +15,7 @@ use crate::account::{Account, Disposition};
 use crate::blocking_pool::BlockingPool;
 use crate::outcome::ConnectionOutcome;
 use crate::request::ClassifiedRequest;
+use crate::server::Handler;
 
 /// One endpoint of an account: the global one, or that of a region.
 ///
@@ -153,5 +154,11 @@ impl AccountEndpoint {
                 ConnectionOutcome::Reset { processed: false }
             }
         }
+    }
+}
+
+impl Handler for AccountEndpoint {
+    async fn handle(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        self.send(request).await
     }
 }

@@ -165,7 +165,7 @@ impl Container {
     }
 
     /// What the container says about its items.
-    pub(crate) fn rules<'a>(
+    fn rules<'a>(
         &'a self,
         definition: &'a Definition,
         topology: &Topology,

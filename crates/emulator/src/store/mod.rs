@@ -12,6 +12,7 @@ mod etag;
 mod expiry;
 mod index;
 mod item;
+mod item_result;
 mod key_index;
 mod layout;
 mod log;
@@ -36,6 +37,7 @@ pub(crate) use index::{
     IndexDefinition, IndexKey, IndexPolicy, IndexSet, OrderByPath, OrderByRefusal, PathIndex,
 };
 pub(crate) use item::{Item, ItemDraft, ItemName, SystemProperties};
+pub(crate) use item_result::{ItemResult, Outcome};
 pub(crate) use key_index::Position;
 pub(crate) use layout::{Layout, RangeLookup};
 pub(crate) use log::{Change, Entry};
@@ -44,7 +46,5 @@ pub(crate) use partition::{Partition, ReplicaProgress, ReplicaView};
 pub(crate) use partition_state::StalenessBound;
 pub(crate) use refusal::Refusal;
 pub(crate) use replica::Replica;
-pub(crate) use transaction::{
-    ITEM_LIMIT, Outcome, PatchOf, Rules, Transaction, WriteCondition, Written,
-};
+pub(crate) use transaction::{ITEM_LIMIT, PatchOf, Rules, Transaction, WriteCondition};
 pub(crate) use unique::UniqueKeys;

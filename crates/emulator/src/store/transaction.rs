@@ -15,8 +15,8 @@ use super::expiry::own_end;
 use super::patch::apply as apply_patch;
 use super::unique::Fingerprint;
 use super::{
-    Change, Expiry, IndexPolicy, Item, ItemDraft, ItemName, Refusal, Replica, SystemProperties,
-    new_etag,
+    Change, Expiry, IndexPolicy, Item, ItemDraft, ItemName, ItemResult, Outcome, Refusal, Replica,
+    SystemProperties, new_etag,
 };
 use crate::charge;
 use crate::clock::Timestamp;
@@ -44,23 +44,6 @@ pub(crate) struct Rules<'a> {
 pub(crate) struct WriteCondition {
     pub(crate) if_match: Option<Etag>,
     pub(crate) if_none_match: Option<Etag>,
-}
-
-/// What an operation did.
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    /// The version there is now; of a delete, the one that was.
-    pub(crate) item: Arc<Item>,
-    pub(crate) outcome: Outcome,
-    pub(crate) charge: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Created,
-    Replaced,
-    Deleted,
-    Read,
 }
 
 /// How a patch changes a document, and whether it should.
@@ -121,23 +104,17 @@ impl<'a> Transaction<'a> {
         self.changes
     }
 
+    /// Reads an item as the operations so far leave it.
     pub(crate) fn read(
         &self,
         name: &ItemName,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
-        let unchanged =
-            condition.if_none_match.as_ref().is_some_and(|etag| etag.matches(&item.etag));
-        if unchanged {
-            return Err(Refusal::NotModified(item.etag.clone()));
-        }
-        let charge = charge::read(item.size());
-        // The `Arc` is cloned, not the document: the response shares its text.
-        Ok(Written { item, outcome: Outcome::Read, charge })
+        ItemResult::of_read(item, condition.if_none_match.as_ref())
     }
 
-    pub(crate) fn create(&mut self, draft: ItemDraft) -> Result<Written, Refusal> {
+    pub(crate) fn create(&mut self, draft: ItemDraft) -> Result<ItemResult, Refusal> {
         if self.find(&draft.name()).is_some() {
             return Err(Refusal::Conflict);
         }
@@ -148,7 +125,7 @@ impl<'a> Transaction<'a> {
         &mut self,
         draft: ItemDraft,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         match self.find(&draft.name()) {
             Some(current) => {
                 condition.check(&current)?;
@@ -164,7 +141,7 @@ impl<'a> Transaction<'a> {
         name: &ItemName,
         draft: ItemDraft,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
         if draft.id != name.id && self.find(&draft.name()).is_some() {
@@ -178,7 +155,7 @@ impl<'a> Transaction<'a> {
         name: &ItemName,
         patch: &PatchOf<'_>,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
         let document = current.document();
@@ -202,7 +179,7 @@ impl<'a> Transaction<'a> {
         &mut self,
         name: &ItemName,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&item)?;
         // A later operation of the transaction may take the unique keys over.
@@ -212,19 +189,21 @@ impl<'a> Transaction<'a> {
         self.overlay.insert(name.clone(), None);
         self.changes.push(Change::Delete { item: item.clone() });
         let charge = charge::write(item.size(), item.terms);
-        Ok(Written { item, outcome: Outcome::Deleted, charge })
+        Ok(ItemResult { item, outcome: Outcome::Deleted, charge })
     }
 
     fn find(&self, name: &ItemName) -> Option<Arc<Item>> {
         if let Some(item) = self.overlay.get(name) {
             return item.clone();
         }
-        let item = self.replica.find(&name.effective_key, &name.key, &name.id)?;
-        // Expired items stay until the next write of the partition; readers must not see them before.
-        (!self.rules.expiry.is_over(item)).then(|| item.clone())
+        self.replica.find_unexpired(name, self.rules.expiry)
     }
 
-    fn put(&mut self, draft: ItemDraft, replaced: Option<Arc<Item>>) -> Result<Written, Refusal> {
+    fn put(
+        &mut self,
+        draft: ItemDraft,
+        replaced: Option<Arc<Item>>,
+    ) -> Result<ItemResult, Refusal> {
         let name = draft.name();
         let renamed = replaced.as_ref().filter(|current| current.id != name.id).cloned();
         // Two regions that give one item two names at once make two items of it, which need two RIDs.
@@ -248,7 +227,7 @@ impl<'a> Transaction<'a> {
         }
         self.overlay.insert(name, Some(item.clone()));
         self.changes.push(Change::Put { item: item.clone() });
-        Ok(Written { item, outcome, charge })
+        Ok(ItemResult { item, outcome, charge })
     }
 
     fn claim_unique_keys(&mut self, item: &Item, replaced: Option<&Item>) -> Result<(), Refusal> {
