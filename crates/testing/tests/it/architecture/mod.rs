@@ -145,6 +145,26 @@ fn modules_are_layers() {
     assert!(problems.is_empty(), "{}", problems.join("\n"));
 }
 
+/// A table that sends its reader to a file that is gone is worse than none.
+#[test]
+fn every_file_of_the_behaviour_table_exists() {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = text.split_once("## Where to find it").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let named: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(named.len() >= 30, "{named:?}");
+    for file in named {
+        assert!(
+            repository().join(file).is_file(),
+            "{file} is gone: name the file that took its place"
+        );
+    }
+}
+
 /// Bounds that are spread over files are found by nobody who wants to know what a client may do.
 #[test]
 fn every_bound_of_the_server_is_in_its_limits() {

@@ -16,7 +16,7 @@ const CEILINGS: &[(&str, usize)] = &[
     ("demo", 48),
     ("driver", 302),
     ("duroxide", 227),
-    ("emulator", 189),
+    ("emulator", 188),
     ("macros", 3),
     ("protocol", 58),
     ("query", 61),
