@@ -44,7 +44,7 @@ pub struct TransactionalBatch {
     refused: Option<Error>,
 }
 
-/// What one operation of a batch asks for beside itself.
+/// Conditions of one operation of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct BatchItemOptions {
     /// The operation is applied only if the item still has this version.
@@ -135,7 +135,8 @@ impl TransactionalBatch {
     ///
     /// # Errors
     ///
-    /// It has no operation or too many, is too large, or an operation cannot be sent.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the batch is empty, has too many operations, is too
+    /// large, or one of its operations is malformed.
     pub(crate) fn into_operation(
         mut self,
         container: &ResourceLink,
@@ -254,7 +255,7 @@ impl BatchResponse {
         self.response.request_charge()
     }
 
-    /// What the session has seen with this response.
+    /// The session token after this response.
     #[must_use]
     pub fn session_token(&self) -> Option<SessionToken> {
         self.response.session_token()
@@ -278,7 +279,7 @@ impl BatchResponse {
         self.response.headers()
     }
 
-    /// What happened, attempt by attempt.
+    /// The attempts of the call, with their regions, statuses and times.
     #[must_use]
     pub fn diagnostics(&self) -> &DiagnosticsContext {
         self.response.diagnostics()
@@ -312,7 +313,8 @@ impl BatchOperationResult {
     ///
     /// # Errors
     ///
-    /// None came, or it is of another shape.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the result has no item, or the item does not deserialize
+    /// as `M`.
     pub fn model<M: DeserializeOwned>(&self) -> Result<M> {
         decode(self.0.resource_body.as_ref().map_or(&[], |body| body.get().as_bytes()))
     }

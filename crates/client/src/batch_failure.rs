@@ -23,7 +23,7 @@ impl BatchFailure {
         self.index
     }
 
-    /// What it was to do.
+    /// The type of the operation.
     #[must_use]
     pub fn operation(&self) -> BatchOperationType {
         self.operation

@@ -1,4 +1,4 @@
-//! What a bulk is told beside its operations.
+//! Building a bulk: its limits, its callbacks, and the calls that execute it.
 
 use std::fmt;
 
@@ -71,7 +71,7 @@ pub struct Bulk {
 
 pub(super) type ProgressCallback = Box<dyn FnMut(BulkProgress) + Send>;
 
-/// What a bulk may use at once.
+/// Bounds of a bulk: concurrency and bytes in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) concurrency: usize,
@@ -153,7 +153,8 @@ impl Bulk {
     ///
     /// # Errors
     ///
-    /// The container cannot be read. That an operation failed is in its result.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist. A failed operation is not an error of
+    /// the bulk: it is in that operation's result.
     pub async fn execute(
         self,
         operations: impl IntoIterator<Item = BulkOperation>,
@@ -176,7 +177,7 @@ impl Bulk {
     ///
     /// # Errors
     ///
-    /// As [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub async fn execute_stream(
         self,
         operations: impl Stream<Item = BulkOperation>,

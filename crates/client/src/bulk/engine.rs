@@ -32,7 +32,7 @@ const TAKEN_AT_ONCE: usize = 1_000;
 /// Operations that were taken and are not over, whatever their size: lanes of many ranges need room to fill.
 const MAX_HELD_OPERATIONS: usize = 50_000;
 
-/// What a bulk does when its call is over.
+/// The activity named in the error when the deadline passes or the caller cancels.
 const WAITED: &str = "operations waited to be sent";
 
 /// A bulk under way.
@@ -58,7 +58,7 @@ pub(super) struct Engine<S> {
     progress: BulkProgress,
 }
 
-/// What was waited for.
+/// An event that the engine waits for.
 enum Event<T> {
     Completed(Box<CompletedBatch>),
     Taken(Option<T>),
@@ -315,7 +315,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         }
     }
 
-    /// What a batch says of how much its range can take.
+    /// The feedback of a batch for its range's congestion window.
     fn adjust(
         &mut self,
         range: &PartitionKeyRangeId,

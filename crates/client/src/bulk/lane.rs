@@ -43,7 +43,7 @@ impl Pending {
     }
 }
 
-/// What waits for one partition range.
+/// The queue of operations for one partition range.
 #[derive(Debug)]
 pub(super) struct Lane {
     queue: VecDeque<Pending>,

@@ -1,4 +1,4 @@
-//! What the result of an operation means for it. Pure.
+//! Decides whether an operation of a bulk is finished, repeated or failed, from its result. Pure.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const MAX_THROTTLED: u32 = 200;
 /// How often an operation is sent again for any other reason. The driver has tried other regions before.
 const MAX_RESENT: u32 = 10;
 
-/// What becomes of an operation.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is over, successfully.

@@ -1,4 +1,4 @@
-//! What is asked.
+//! Building a change feed: its start, its part of the container, its page size.
 
 use std::time::Duration;
 
@@ -76,7 +76,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// What a token knows it by.
+    /// The text whose hash identifies the scope in a token.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Everything => String::new(),
@@ -89,7 +89,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// The key is none of the container's.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the key does not fit the container's partition key definition.
     pub(super) fn window(
         &self,
         container: &ContainerMetadata,
@@ -101,7 +101,7 @@ impl Scope {
         })
     }
 
-    /// What a request is addressed to where that is a whole key: the gateway finds its range.
+    /// The target of a request if the scope is a whole partition key: the gateway finds its range.
     pub(super) fn key_target(&self, container: &ContainerMetadata) -> Option<Target> {
         let Self::Key(key) = self else { return None };
         let paths = container.partition_key_definition().paths().len();

@@ -71,7 +71,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read(
         &self,
         options: Option<ReadContainerOptions<'_>>,
@@ -95,7 +95,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The properties are of another container, or the service refuses them.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the properties belong to another container or change what cannot be changed;
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn replace(
         &self,
         properties: ContainerProperties,
@@ -116,7 +117,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn delete(
         &self,
         options: Option<DeleteContainerOptions<'_>>,
@@ -136,7 +137,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is no such container, or its throughput cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read_throughput(
         &self,
         options: Option<ThroughputOptions<'_>>,
@@ -158,7 +159,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The container has none of its own, or the service refuses the new one.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the container has no throughput of its own, or the service refuses
+    /// the new one; [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn replace_throughput(
         &self,
         throughput: ThroughputProperties,
@@ -190,7 +192,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The container cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read_feed_ranges(&self) -> Result<Vec<FeedRange>> {
         let container = self.driver.refresh_container(self.link()?).await?;
         Ok(container.ranges().ranges().iter().map(|it| FeedRange(it.range().clone())).collect())

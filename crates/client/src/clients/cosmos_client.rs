@@ -37,8 +37,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The endpoint is none, a setting or a variable of the environment cannot work, or there is no tokio
-    /// runtime.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the endpoint is not a URL, a setting or an environment variable is
+    /// invalid, or the caller is not in a tokio runtime.
     pub fn new(
         endpoint: impl AsRef<str>,
         credential: impl Into<CosmosCredential>,
@@ -80,7 +80,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The text is no connection string, or as [`new`](Self::new).
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the text is not a connection string, and the errors of
+    /// [`new`](Self::new).
     pub fn from_connection_string(
         text: &str,
         options: Option<CosmosClientOptions>,
@@ -125,7 +126,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The account cannot be read.
+    /// [`ErrorKind::Unauthorized`](crate::ErrorKind::Unauthorized) if the credential is refused;
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no region answers.
     pub async fn read_account(&self) -> Result<Response<AccountProperties>> {
         let path = RequestPath::of(ResourceLink::ACCOUNT);
         let read = CosmosOperation::new(OperationType::Read, path);
@@ -144,7 +146,7 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// There is one ([`ErrorKind::Conflict`]), or no database can have the id.
+    /// [`ErrorKind::Conflict`] if a database of this id exists; [`ErrorKind::InvalidRequest`] if the id is not valid.
     pub async fn create_database(
         &self,
         id: &str,
@@ -172,7 +174,7 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The database can neither be read nor created.
+    /// [`ErrorKind::InvalidRequest`] if the id is not valid; otherwise the error of the read or of the creation.
     pub async fn create_database_if_not_exists(
         &self,
         id: &str,

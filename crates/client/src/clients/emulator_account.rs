@@ -31,7 +31,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// A variable is missing or cannot be used, or as [`new`](Self::new).
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a variable is missing or invalid, and the errors of
+    /// [`new`](Self::new).
     pub fn from_env(options: Option<CosmosClientOptions>) -> Result<Self> {
         from_variables(|name| std::env::var(name).ok(), options)
     }
@@ -52,7 +53,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The certificate cannot be read, or as [`new`](Self::new).
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the certificate cannot be read, and the errors of
+    /// [`new`](Self::new).
     pub fn emulator() -> Result<Self> {
         builder(|name| std::env::var_os(name))?.build()
     }
@@ -126,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_is_where_the_environment_says_else_where_the_command_keeps_it() {
+    fn the_certificate_path_is_the_environment_s_or_the_command_s_default() {
         let state = ("XDG_STATE_HOME", "/state");
         assert_eq!(path(&[(CERTIFICATE, "/c.pem"), state]).as_deref(), Some("/c.pem"));
         assert_eq!(path(&[state]).as_deref(), Some("/state/sidereal/certificate.pem"));

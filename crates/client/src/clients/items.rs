@@ -32,7 +32,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist.
     pub async fn read_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -64,8 +64,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is one ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), or the item is none that the
-    /// service takes.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if an item of this id exists; [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the item is
+    /// malformed.
     pub async fn create_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -95,7 +95,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The item is none that the service takes, or `if_match_etag` does not hold.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the item is malformed;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn upsert_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -133,7 +134,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn replace_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -162,7 +164,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn delete_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -189,8 +192,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is no such item, the patch does not fit it, or its condition does not hold
-    /// ([`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist; [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the patch
+    /// cannot be applied to it; [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if its condition does not hold.
     pub async fn patch_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -221,8 +224,9 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// An operation failed, and so none was applied: [`Error::batch_failure`](crate::Error::batch_failure)
-    /// says which. Or the batch is empty or beyond the service's limits.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the batch is empty or exceeds the service's limits. If an
+    /// operation fails, no operation is applied: the kind is that operation's, and
+    /// [`Error::batch_failure`](crate::Error::batch_failure) says which it is.
     pub async fn execute_batch(
         &self,
         batch: TransactionalBatch,

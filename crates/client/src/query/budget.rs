@@ -11,7 +11,7 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::limits::{PREFETCH_PER_RANGE, QueryLimits};
 
-/// What the lanes of one query share.
+/// The pages and bytes that the lanes of one query may hold together.
 #[derive(Debug)]
 pub(super) struct Budget {
     max_pages: usize,

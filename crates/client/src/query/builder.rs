@@ -1,4 +1,4 @@
-//! What is asked.
+//! Building a query: text, parameters, scope, limits.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -126,7 +126,7 @@ impl Query {
         self
     }
 
-    /// The same, with options that are a longer call's.
+    /// Uses the options of a call of which the query is a part.
     pub(crate) fn with_call(mut self, call: Call) -> Self {
         self.call = call;
         self
@@ -144,7 +144,7 @@ impl Query {
         self
     }
 
-    /// What the query may hold in memory, and how long it may go on.
+    /// Bounds the memory that the query holds, and how long it runs.
     pub fn with_limits(mut self, limits: QueryLimits) -> Self {
         self.limits = limits;
         self

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::budget::{Budget, LaneShare};
 use super::fetch::FetchedPage;
-use super::lane::{self, CREATED_ANEW, LaneEvent, Shared};
+use super::lane::{self, RECREATED, LaneEvent, Shared};
 use super::limits::MAX_GONE_IN_A_ROW;
 use super::request::Start;
 use super::targets::{Coverage, Target};
@@ -56,7 +56,7 @@ pub(super) struct Lane {
     gone_in_a_row: u32,
 }
 
-/// What the reader is told.
+/// An event of the fan-out, for its reader.
 #[derive(Debug)]
 pub(super) enum Told {
     /// A lane has a page.
@@ -221,11 +221,11 @@ impl FanOut {
         let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
         match container.rid() == self.rid {
             true => Ok(container),
-            false => Err(Error::new(ErrorKind::NotFound, CREATED_ANEW)),
+            false => Err(Error::new(ErrorKind::NotFound, RECREATED)),
         }
     }
 
-    /// Begins anew: what has come is dropped, and every range of the query is asked from its beginning.
+    /// Begins again: the pages that have come are dropped, and every range of the query is asked from its beginning.
     pub(super) async fn restart(&mut self) -> Result<()> {
         let gone_in_a_row =
             self.lanes.iter().map(|lane| lane.gone_in_a_row).max().unwrap_or_default();

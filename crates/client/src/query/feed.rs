@@ -112,7 +112,7 @@ impl<T: DeserializeOwned + Send + 'static> FeedStream<T> {
     ///
     /// # Errors
     ///
-    /// The feed cannot be read to its end.
+    /// The first error of the feed's requests.
     pub async fn collect(mut self) -> Result<Vec<T>> {
         let mut resources = Vec::new();
         while let Some(resource) = self.next().await {

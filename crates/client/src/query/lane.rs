@@ -17,7 +17,7 @@ use super::windows::Windows;
 use crate::long_call::Call;
 use crate::{Error, ErrorKind, Result};
 
-/// What the lanes of one query have in common.
+/// The state that the range readers of one query share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) driver: Arc<CosmosDriver>,
@@ -28,10 +28,10 @@ pub(super) struct Shared {
 }
 
 /// Why a query cannot go on in a container of the same name.
-pub(crate) const CREATED_ANEW: &str =
-    "the container was deleted and created anew while it was being read: start from the beginning";
+pub(crate) const RECREATED: &str =
+    "the container was deleted and created again while it was being read: start from the beginning";
 
-/// What a lane tells the reader.
+/// An event of a lane, for the fan-out.
 #[derive(Debug)]
 pub(super) enum LaneEvent {
     /// The next page; the lane has ended if it is the last one.
@@ -101,7 +101,7 @@ async fn next_page(
     drop(permit);
     let asked = asked.map_err(|error| match error.status() {
         Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
-            Failure::Other(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
+            Failure::Other(Error::caused_by(ErrorKind::NotFound, RECREATED, error))
         }
         Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
             Failure::Gone(error)

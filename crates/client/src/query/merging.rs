@@ -117,7 +117,7 @@ impl Merging {
     ///
     /// A sorted range goes on from its newest row. What is distinct is asked from the beginning, and what was
     /// seen is dropped again. Partial groups cannot be told from those of the successors, but none was given
-    /// out: the query begins anew.
+    /// out: the query begins again.
     async fn replace(&mut self, lane: usize, start: Start, facts: &mut PageFacts) -> Result<()> {
         while self.feed(lane, facts)? {}
         if self.is_grouped() && self.fan_out.lane(lane).pages_taken > 0 {

@@ -21,10 +21,10 @@ const TRUE: HeaderValue = HeaderValue::from_static("True");
 const QUERY_VERSION: HeaderValue = HeaderValue::from_static("1.0");
 const BY_RANGE: HeaderValue = HeaderValue::from_static(names::EFFECTIVE_PARTITION_KEY_RANGE);
 
-/// What a rewritten ORDER BY has in its filter for clients that resume by a condition of their own.
+/// The placeholder in the filter of a rewritten ORDER BY, for clients that resume by a condition of their own.
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
 
-/// What the merge can do, as plan requests say it.
+/// The features that the merge supports, for the header of plan requests.
 pub(super) fn supported_features() -> Features {
     let hybrid = Features::HYBRID_SEARCH
         .with(Features::HYBRID_SEARCH_SKIP_ORDER_BY_REWRITE)
@@ -33,7 +33,7 @@ pub(super) fn supported_features() -> Features {
     Features::ALL.without(hybrid).without(Features::GROUP_BY_AGGREGATE_ORDER)
 }
 
-/// What a query asks the service for beside its rows.
+/// Options of the requests of a query.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wishes {
     pub(super) page_size: Option<u32>,
@@ -52,7 +52,7 @@ pub(super) enum Start {
     After(String),
     /// From a row of a sorted query on, that row included.
     At(Position),
-    /// The same, after the page that came with this continuation.
+    /// From that row on, after the page that came with this continuation.
     Resumed(Position, String),
 }
 
@@ -69,7 +69,7 @@ impl Start {
     }
 }
 
-/// What makes the requests of one query's pages.
+/// Builds the page requests of one query.
 #[derive(Debug)]
 pub(super) struct PageRequests {
     /// With everything but a target, a body and a continuation.

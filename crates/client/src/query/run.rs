@@ -38,7 +38,8 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// The query fails, or its first row is no `T`.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the first row does not deserialize as `T`; otherwise the error of
+    /// the query.
     pub async fn first<T: DeserializeOwned>(&self) -> Result<Option<T>> {
         self.items().next().await.transpose()
     }
@@ -47,7 +48,8 @@ impl Query {
     ///
     /// # Errors
     ///
-    /// The query is wrong, or what is needed to plan it cannot be read.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the query is wrong; [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the
+    /// container does not exist.
     pub async fn explain(&self) -> Result<QueryPlan> {
         Engine::new(self.clone(), false).explain().await
     }

@@ -1,4 +1,4 @@
-//! What is read, and reading it.
+//! Reading many items: the builder, and the requests that it sends.
 
 use std::sync::Arc;
 
@@ -62,7 +62,7 @@ pub struct ReadManyResponse<T> {
     charge: f64,
 }
 
-/// What one request brought.
+/// The answer to one request.
 #[derive(Default)]
 struct Answer {
     rows: Vec<(Name, Box<RawValue>)>,
@@ -96,8 +96,8 @@ impl ReadMany {
     ///
     /// # Errors
     ///
-    /// A key or an id is none that an item can have, a request fails, or an item is no `T`. That there is no such item
-    /// is no error.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a key or an id is not valid; [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse)
+    /// if an item does not deserialize as `T`; otherwise the first error of a request. A missing item is not an error.
     pub async fn execute<T: DeserializeOwned>(self) -> Result<ReadManyResponse<T>> {
         let Self { container, names, call, parallelism } = self;
         let (call, count) = (call.started(), names.len());
@@ -238,7 +238,7 @@ impl<T> ReadManyResponse<T> {
         self.requests
     }
 
-    /// What they cost together, in request units.
+    /// The charge of all requests, in request units.
     #[must_use]
     pub fn request_charge(&self) -> f64 {
         self.charge

@@ -1,4 +1,4 @@
-//! What a processor is made with, and its handle while it works.
+//! Building a change feed processor, and its handle while it works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -151,8 +151,9 @@ impl ChangeFeedProcessorBuilder {
     ///
     /// # Errors
     ///
-    /// The lease container is another application's or is partitioned otherwise, the processor follows another
-    /// container, or one of the two cannot be read.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the lease container belongs to another application or is not
+    /// partitioned by `/processor`, or the processor follows another container; [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if
+    /// one of the two containers does not exist.
     pub async fn start<T, H, F, E>(self, handler: H) -> Result<ChangeFeedProcessor>
     where
         T: DeserializeOwned + Send + 'static,
@@ -191,7 +192,7 @@ impl ChangeFeedProcessorBuilder {
     ///
     /// # Errors
     ///
-    /// The leases or the feed cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the feed's container or the lease container does not exist.
     pub async fn estimate_lag(&self) -> Result<Vec<RangeLag>> {
         let store = LeaseStore::new(self.leases.clone(), self.config.processor.clone());
         lag(&self.feed, &store, &self.config).await
@@ -280,7 +281,7 @@ impl ChangeFeedProcessor {
     ///
     /// # Errors
     ///
-    /// The leases or the feed cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the feed's container or the lease container does not exist.
     pub async fn estimate_lag(&self) -> Result<Vec<RangeLag>> {
         lag(&self.shared.feed, &self.shared.leases, &self.shared.config).await
     }
