@@ -28,13 +28,13 @@ pub(crate) enum ExitStatus {
     Unauthorized = 5,
     /// The account does not answer, throttles, or took too long.
     Unavailable = 6,
-    /// What was given is malformed: a query, an item, a file.
+    /// The input is malformed: a query, an item, a file.
     InvalidInput = 7,
     /// Some of the work was done, and what was not is named.
     Incomplete = 8,
     /// A defect of the command: a panic. As `EX_SOFTWARE` of `sysexits.h`.
     Defect = 70,
-    /// What a shell reports for a process that SIGPIPE ended: 128 and the signal's number. Rust programs ignore
+    /// The status that a shell reports for a process that SIGPIPE ended: 128 and the signal's number. Rust programs ignore
     /// the signal and get `EPIPE` from the write instead, so the command exits with that status itself.
     ClosedPipe = 128 + 13,
 }
@@ -77,7 +77,7 @@ impl Failure {
         self.status
     }
 
-    /// What led to it, the nearest first.
+    /// The causes, nearest first.
     pub(crate) fn causes(&self) -> &[String] {
         &self.causes
     }
@@ -167,7 +167,7 @@ fn described(failure: &Failure) -> String {
     format!("error: {failure}{}{hint}", causes.collect::<String>())
 }
 
-/// What a kind of failure means to somebody at a prompt.
+/// The exit status and the hint for a kind of failure.
 fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
     match kind {
         ErrorKind::NotFound => (ExitStatus::NotFound, None),
@@ -206,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_closed_pipe_ends_the_command_as_the_signal_would_and_other_errors_fail() {
+    fn a_closed_pipe_ends_the_command_as_sigpipe_would() {
         let code = |error: io::Error| format!("{:?}", report(&OutputError::from(error).into()));
         assert_eq!(code(io::ErrorKind::BrokenPipe.into()), format!("{:?}", ExitCode::from(141)));
         assert_eq!(code(io::ErrorKind::StorageFull.into()), format!("{:?}", ExitCode::FAILURE));

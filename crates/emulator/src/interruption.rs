@@ -10,7 +10,7 @@ use sidereal_query::Signal;
 /// How long a page may take: as on the service, where it is then cut, with a continuation.
 const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// Shared by the work and whoever waits for it.
+/// Shared by the work and the caller that waits for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Interruption(Arc<Shared>);
 

@@ -47,7 +47,7 @@ pub enum RegionError {
         region: RegionName,
         /// The address it had.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }

@@ -30,7 +30,7 @@ pub enum Signal {
     Cancel,
 }
 
-/// What is asked whether an evaluation should go on.
+/// A callback that is asked whether an evaluation should go on.
 #[derive(Clone)]
 struct Watch(Arc<dyn Fn() -> Signal + Send + Sync>);
 
@@ -47,14 +47,14 @@ impl Context {
         Self { now_ticks, random: AtomicU64::new(seed), limits: Limits::DEFAULT, watch: None }
     }
 
-    /// The same context with other limits.
+    /// Replaces the limits.
     #[must_use]
     pub fn with_limits(mut self, limits: Limits) -> Self {
         self.limits = limits;
         self
     }
 
-    /// The same context, with someone to ask every so many steps whether to go on: a clock, or a flag that
+    /// Adds a callback that is asked every so many steps whether to go on: a clock, or a flag that
     /// another thread sets.
     #[must_use]
     pub fn watched_by(mut self, watch: impl Fn() -> Signal + Send + Sync + 'static) -> Self {

@@ -47,7 +47,7 @@ pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
-    // Before anything is printed: whoever reads the first line may send a signal, and without a handler its
+    // Before anything is printed: a reader of the first line may send a signal, and without a handler its
     // default action would end the process without a graceful shutdown.
     let mut signals = Signals::listen().map_err(Failure::system)?;
     let contents = arguments.load.as_deref().map(load::read).transpose()?;

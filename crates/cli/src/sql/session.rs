@@ -30,7 +30,7 @@ A query ends with a semicolon and may go over several lines.
   \\quit                     leave (Ctrl-D does too; Ctrl-C gives up a query)
 ";
 
-/// What is chosen and what is going on.
+/// The state of a session: its settings, its container, the query under way.
 pub(super) struct Session {
     client: CosmosClient,
     container: Option<ContainerName>,

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 
 use super::budget::{Budget, LaneShare};
 use super::fetch::FetchedPage;
-use super::lane::{self, RECREATED, LaneEvent, Shared};
+use super::lane::{self, LaneEvent, RECREATED, Shared};
 use super::limits::MAX_GONE_IN_A_ROW;
 use super::request::Start;
 use super::targets::{Coverage, Target};

@@ -55,7 +55,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     Ok(headers.add_to(page.into_reply(request, container)?))
 }
 
-/// What a page holds and where the next one begins.
+/// The content of a page and where the next one begins.
 struct Page {
     items: Vec<Arc<Item>>,
     cursor: u64,

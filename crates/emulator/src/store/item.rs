@@ -68,19 +68,19 @@ impl Item {
         self.text.len()
     }
 
-    /// The document, parsed anew.
+    /// Parses the document.
     pub(crate) fn document(&self) -> Value {
         self.members(&DocumentMembers::All)
     }
 
-    /// Some members of the document, parsed anew.
+    /// Parses some members of the document.
     pub(crate) fn members(&self, members: &DocumentMembers) -> Value {
         // The text was printed from a document. If a disk made another one of it, nothing matches it.
         members.parse(&self.text).unwrap_or_default()
     }
 }
 
-/// What the store adds to a document.
+/// System properties that the store adds to a document.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemProperties {
     /// `_rid`, as text.

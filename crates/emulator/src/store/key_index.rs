@@ -53,7 +53,7 @@ impl KeyIndex {
         }
     }
 
-    /// The items that may have a key and an id; nearly always one. Whoever asks compares both.
+    /// The items that may have a key and an id; nearly always one. The caller compares both.
     pub(super) fn named(
         &self,
         effective_key: &EffectivePartitionKey,

@@ -1,4 +1,4 @@
-//! What the account holds: the catalog of databases and containers, and the partitions with the items.
+//! The data of the account: the catalog of databases and containers, and the partitions with the items.
 //!
 //! Replicated state machines: a write is an entry in its partition's log, and a replica is the result of
 //! applying the log. Nothing here knows HTTP: callers bring parsed values and get items or refusals back.

@@ -217,7 +217,7 @@ impl Partition {
         if !state.has_due(region, replication, now) {
             return ReplicaView { state, region };
         }
-        // `RwLock` has no upgrade: the read guard goes before the write guard is taken. Whoever gets in
+        // `RwLock` has no upgrade: the read guard goes before the write guard is taken. A writer that gets in
         // between has applied the due entries already, and catching up again is idempotent.
         drop(state);
         self.write().catch_up(region, replication, now);

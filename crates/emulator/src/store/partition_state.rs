@@ -1,4 +1,4 @@
-//! What changes in a partition: its replicas, and the log between them.
+//! The mutable state of a partition: its replicas, and the log between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Change, Entry, Expiry, Replica, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::topology::{ReplicaSet, Replication, Topology};
 
-/// What changes in a partition.
+/// The mutable state of a partition.
 #[derive(Debug)]
 pub(crate) struct PartitionState {
     /// One per region, in the account's order.
@@ -30,7 +30,7 @@ pub(crate) struct PartitionState {
     retired: bool,
     /// Whether the account is kept on disk.
     stored: bool,
-    /// What is to be stored of the log; none once the partition is retired.
+    /// Changes of the log that are to be stored; `None` once the partition is retired.
     unstored: Option<Vec<LogChange>>,
 }
 

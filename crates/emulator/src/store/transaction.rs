@@ -24,7 +24,7 @@ use crate::clock::Timestamp;
 /// The largest document: a limit of the service, counted in bytes of UTF-8.
 pub(crate) const ITEM_LIMIT: usize = 2 * 1024 * 1024;
 
-/// What a container says about its items.
+/// The rules of a container for its items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     pub(crate) container: Rid,
@@ -53,7 +53,7 @@ pub(crate) struct PatchOf<'a> {
     pub(crate) condition: Option<&'a Condition>,
     /// The time and the limits that the condition is evaluated with.
     pub(crate) context: &'a Context,
-    /// What of a document cannot be patched.
+    /// The paths of a document that cannot be patched.
     pub(crate) key: &'a PartitionKeyDefinition,
 }
 

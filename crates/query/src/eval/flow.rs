@@ -1,4 +1,4 @@
-//! What passes between the stages of an evaluation: whether rows follow, and whether one was taken.
+//! Values that stages of an evaluation exchange: whether rows follow, and whether one was taken.
 
 use crate::error::EvalError;
 
@@ -17,7 +17,7 @@ pub enum Flow {
     Paused,
 }
 
-/// What the consumer of rows did with one.
+/// The answer of a consumer of rows to one row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Taken {
     /// It took the row and wants more.

@@ -23,7 +23,7 @@ use crate::order::{equal, relation, write_identity};
 use crate::tree::BinaryOp;
 use crate::value::{Datum, Members, View};
 
-/// What a match that may backtrack is charged, in steps: the engine does not tell how many it took, and
+/// The charge of a match that may backtrack, in steps: the engine does not tell how many it took, and
 /// a join can ask for many matches of one document.
 const BACKTRACKING_COST: u64 = 2_000;
 
@@ -36,7 +36,7 @@ pub(crate) struct Machine<'a> {
     group: Option<GroupRow>,
 }
 
-/// What a select list sees of a group.
+/// A group as a select list sees it.
 #[derive(Debug)]
 pub(crate) struct GroupRow {
     pub(crate) keys: Vec<Datum<'static>>,

@@ -29,7 +29,7 @@ pub(crate) struct RowPipeline<'d> {
     seen: HashSet<Vec<u8>>,
     window: RowWindow,
     documents: u64,
-    /// What the rows, groups and keys that are held take, roughly.
+    /// The approximate size of the rows, groups and keys that are held, in bytes.
     held_bytes: usize,
 }
 
@@ -60,7 +60,7 @@ impl<'d> RowPipeline<'d> {
         }
     }
 
-    /// What is left of the row window.
+    /// The rest of the row window.
     pub(crate) fn window(&self) -> RowWindow {
         self.window
     }
@@ -275,7 +275,7 @@ impl<'d> RowPipeline<'d> {
     }
 }
 
-/// What a group, an aggregate or a distinct value takes besides its own data: entries of two tables.
+/// The overhead of a group, an aggregate or a distinct value besides its own data: entries of two tables.
 const GROUP_BYTES: usize = 96;
 
 fn start(grouping: &Grouping) -> Vec<Accumulator> {

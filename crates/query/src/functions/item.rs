@@ -1,4 +1,4 @@
-//! What the language says of an item as a whole.
+//! Functions of an item as a whole.
 
 use sidereal_protocol::Rid;
 

@@ -71,7 +71,7 @@ pub(super) fn choose(
             let definition = IndexDefinition::of_path(path);
             index_building::ensure(request, &slice.partition, &definition);
         }
-        // An index that leaves more than the key does is none to ask.
+        // An index that leaves more candidates than the key does is not worth asking.
         let most = in_window.map_or(most, |of_window| of_window.min(most));
         candidates(&request.view(&slice.partition), condition, most)
     });

@@ -117,7 +117,7 @@ pub(super) struct Continuation {
     /// Where the other descendants of a range that was split resume.
     #[serde(rename = "o", default, skip_serializing_if = "Option::is_none")]
     pub(super) origin: Option<Box<Self>>,
-    /// What is left of a window.
+    /// The rest of a window.
     #[serde(rename = "w", default, skip_serializing_if = "Option::is_none")]
     pub(super) window: Option<(u64, Option<u64>)>,
 }

@@ -20,7 +20,7 @@ const PAGE_STEPS: u64 = 20_000_000;
 /// gets more: enough to count the items of the largest partition that fits into memory.
 const BLOCKING_STEPS: u64 = 200_000_000;
 
-/// What such a query may hold, in bytes of JSON: several times as much in memory, for each of the queries that
+/// The most that such a query may hold, in bytes of JSON: several times as much in memory, for each of the queries that
 /// are worked on at once.
 const HELD_BYTES: usize = 32 * 1024 * 1024;
 
@@ -29,17 +29,17 @@ pub(super) struct Execution {
     pub(super) program: Program,
     pub(super) context: Context,
     /// Where rows follow their documents in an order, so that a page can resume at a value. The program then
-    /// leaves the order to whoever brings the documents.
+    /// leaves the order to the scan that brings the documents.
     pub(super) order: Option<SortOrder>,
     /// Where the client wants the order to begin.
     pub(super) resume: Option<Boundary>,
-    /// What the filter says of paths, as far as the container indexes them.
+    /// The conditions of the filter on paths, as far as the container indexes them.
     pub(super) condition: Option<IndexCondition>,
-    /// The result of a page may be that of the documents that the page has read: whoever asked merges.
+    /// The result of a page may be that of the documents that the page has read: the client merges.
     pub(super) is_partial: bool,
-    /// What of a document the program reads.
+    /// The members of a document that the program reads.
     members: DocumentMembers,
-    /// What of a document the filter reads, where that is less and the filter can be asked first.
+    /// The members of a document that the filter reads, where those are fewer and the filter can be asked first.
     filter_members: Option<DocumentMembers>,
 }
 
@@ -70,7 +70,7 @@ impl Execution {
         Ok(Self { program, context, order, resume, condition, is_partial, members, filter_members })
     }
 
-    /// What of an item's document the program reads; none if its filter leaves the item out.
+    /// The part of an item's document that the program reads; `None` if its filter leaves the item out.
     pub(super) fn document(
         &self,
         item: &Item,

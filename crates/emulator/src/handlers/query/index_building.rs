@@ -14,7 +14,7 @@ use crate::store::{IndexDefinition, Item, Partition, PathIndex, Position};
 /// Items taken under the lock at once.
 const CHUNK: usize = 1024;
 
-/// Builds an index unless it is there, is being built, or there is no room for it. Whoever needs it looks after
+/// Builds an index unless it is there, is being built, or there is no room for it. The caller that needs it looks after
 /// this whether it is there.
 pub(super) fn ensure(
     request: &ClassifiedRequest,

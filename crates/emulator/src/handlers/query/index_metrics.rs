@@ -14,7 +14,7 @@ use super::parsed_query::ParsedQuery;
 use crate::error::Result;
 use crate::store::{Definition, OrderByPath};
 
-/// What the service says, under its names.
+/// The index metrics, under the service's names.
 #[derive(Debug, Default, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct IndexUtilization {
@@ -43,7 +43,7 @@ struct CompositeIndex {
     index_impact_score: &'static str,
 }
 
-/// The same in the service's second form.
+/// The index metrics in the service's second form.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "PascalCase")]
 struct IndexMetrics {
@@ -84,7 +84,7 @@ pub(super) fn in_base64(query: &ParsedQuery, definition: &Definition) -> Result<
     Ok(STANDARD.encode(serde_json::to_vec(&utilization).unwrap_or_default()))
 }
 
-/// The same for `x-ms-cosmos-populateindexmetrics-V2`: percent-encoded JSON.
+/// The value of `x-ms-cosmos-populateindexmetrics-V2`: percent-encoded JSON.
 pub(super) fn percent_encoded(query: &ParsedQuery, definition: &Definition) -> Result<String> {
     let told = utilization_of(query, definition)?;
     let metrics = IndexMetrics {

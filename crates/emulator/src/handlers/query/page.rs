@@ -42,7 +42,7 @@ impl Page {
     /// Adds a row that was made from an item, unless the page is full; returns whether it did.
     pub(super) fn push_row(&mut self, row: &Row<'_>, item: Option<&Item>) -> bool {
         match item.filter(|_| row.is_document()) {
-            // The stored text is copied rather than written anew from the value.
+            // The stored text is copied rather than written again from the value.
             Some(item) => self.push_item(item),
             None => self.push(|text| {
                 let _ = serde_json::to_writer(text, row); // Neither a row nor memory can fail to be written.

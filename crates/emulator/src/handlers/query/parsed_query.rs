@@ -65,7 +65,7 @@ impl ParsedQuery {
         Ok(plan)
     }
 
-    /// What the filter says of single paths: what an index can be asked.
+    /// The conditions of the filter on single paths, which an index can be asked.
     pub(in crate::handlers) fn index_condition(&self) -> Option<IndexCondition> {
         index_condition(&self.tree, &self.parameters)
     }
@@ -102,7 +102,7 @@ pub(in crate::handlers) fn plan_to_json(plan: &PartitionedQueryExecutionInfo) ->
 /// it gets milliseconds.
 const CONDITION_STEPS: u64 = 200_000;
 
-/// What the condition of a patch is evaluated with.
+/// The context that the condition of a patch is evaluated with.
 pub(in crate::handlers) fn condition_context(now: Timestamp) -> Context {
     let limits = Limits { max_steps_per_row: CONDITION_STEPS, ..Limits::DEFAULT };
     evaluation_context(now).with_limits(limits)

@@ -157,7 +157,7 @@ fn into_reply(filling: PageFilling<'_>, started: Instant, container: &Container)
 }
 
 impl PageFilling<'_> {
-    /// What the page costs.
+    /// The charge of the page.
     fn charge(&self, is_query: bool, first_page: bool) -> f64 {
         if is_query {
             let work = QueryWork {

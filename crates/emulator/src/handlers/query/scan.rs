@@ -27,7 +27,7 @@ pub(super) struct Scan<'a> {
     chunk: std::vec::IntoIter<Arc<Item>>,
 }
 
-/// What is still to be taken.
+/// The items that are still to be taken.
 enum Rest<'a> {
     /// The whole partition from a position on.
     After(Position),
@@ -103,7 +103,7 @@ impl<'a> Scan<'a> {
         let wanted = |item: &Arc<Item>| !self.expiry.is_over(item) && self.slice.contains(item);
         let mut chunk = Vec::new();
         while chunk.is_empty() && !matches!(self.rest, Rest::Nothing) {
-            // The lock anew for each round, so that one that leaves out many items does not hold it long.
+            // The lock is taken again for each round, so that one that leaves out many items does not hold it long.
             let replica = self.request.view(&self.slice.partition);
             let (taken, rest) = std::mem::replace(&mut self.rest, Rest::Nothing).take(&replica);
             self.rest = rest;

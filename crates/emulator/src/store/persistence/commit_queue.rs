@@ -1,6 +1,6 @@
 //! Group commit: what has queued is committed together, with one `fdatasync` for all of it.
 //!
-//! Nothing here owns a thread. Whoever needs a commit runs it, or has a pool run it: one at a time, and each
+//! Nothing here owns a thread. The caller that needs a commit runs it, or has a pool run it: one at a time, and each
 //! takes everything that queued while the one before was at work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::mutation::Mutation;
 use super::storage::{CommitFailure, Storage};
 
-/// What is to be committed, and how far commits have come.
+/// The queued commits, and how far commits have come.
 #[derive(Debug)]
 pub(crate) struct CommitQueue {
     /// Held by the commit in progress; none once the account is closed.
@@ -61,7 +61,7 @@ impl CommitQueue {
     pub(crate) fn enqueue(&self, group: Vec<Mutation>) -> Durability {
         let mut queued = self.lock_queue();
         queued.push(group);
-        // Release, under the lock: whoever sees the number finds the group queued or committed.
+        // Release, under the lock: a thread that sees the number finds the group queued or committed.
         Durability(self.enqueued.fetch_add(1, Ordering::Release) + 1)
     }
 
@@ -142,7 +142,7 @@ impl CommitQueue {
     }
 
     fn fail(&self, reason: String) {
-        // Set once: whoever writes holds the storage, and looks first.
+        // Set once: a writer holds the storage, and looks first.
         drop(self.failure.set(reason));
     }
 
@@ -160,10 +160,10 @@ impl CommitQueue {
     }
 
     /// Ends a promise; `true` where there is something to do again that nobody else does, and the promise was given
-    /// anew.
+    /// again.
     pub(crate) fn release_claim(&self) -> bool {
         self.claimed.store(false, Ordering::Release);
-        // Whoever queued it may have seen the old promise.
+        // The caller that queued it may have seen the old promise.
         self.claim()
     }
 
