@@ -12,7 +12,7 @@ use crate::stage::{CONTAINERS, DATABASE};
 /// How far the regions are from the application, in milliseconds there and back: the first is its own.
 const DISTANCES_MS: [u64; 4] = [1, 8, 16, 24];
 
-/// What is wrong with a region.
+/// The condition of a region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Condition {
     Healthy,

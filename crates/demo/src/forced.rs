@@ -17,7 +17,7 @@ use crate::stage::Stage;
 const REPLICATED: usize = 5;
 const UNREPLICATED: usize = 3;
 
-/// What a forced change came to.
+/// The outcome of a forced change of the write region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ForcedChange {
     pub(crate) from: RegionName,
@@ -28,7 +28,7 @@ pub(crate) struct ForcedChange {
     pub(crate) lost: Vec<LostWrite>,
     /// Items that are there after it.
     pub(crate) left: usize,
-    /// What is not as it must be.
+    /// The difference from the expected outcome, if there is one.
     pub(crate) problem: Option<String>,
 }
 

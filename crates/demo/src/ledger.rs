@@ -1,4 +1,4 @@
-//! What is in the account after a run, read within the process: neither the driver nor the client takes part, whose
+//! The contents of the account after a run, read within the process: neither the driver nor the client takes part, whose
 //! work is being checked.
 
 use std::collections::BTreeSet;

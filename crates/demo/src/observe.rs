@@ -1,4 +1,4 @@
-//! What is seen of a run: by the application at its calls, and by the service at its counters.
+//! Observations of a run: by the application at its calls, and by the service at its counters.
 //!
 //! [`Observer`] counts calls as they end. [`Sampler`] takes what it has counted every so often, reads the account's
 //! counters beside it, and appends a [`Sample`] to the [`Timeline`], which also adds up each phase.
@@ -19,7 +19,7 @@ use crate::stage::RECEIPTS_PATH;
 /// Different sentences of failures that are kept.
 const MOST_FAILURES: usize = 8;
 
-/// What a call does.
+/// The operation of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Read,
@@ -151,7 +151,7 @@ fn sentence(error: &Error) -> String {
     causes.map(line).collect::<Vec<_>>().join(": ")
 }
 
-/// What the service has counted since it began.
+/// The service's counters since it began.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Served {
     /// Requests about items, by region, in the order of the timeline's regions.
@@ -229,7 +229,7 @@ pub(crate) struct PhaseTotals {
     pub(crate) completed: u64,
 }
 
-/// What was seen, from the start on.
+/// The observations, from the start on.
 #[derive(Clone, Debug)]
 pub(crate) struct Timeline {
     pub(crate) regions: Vec<RegionName>,

@@ -29,7 +29,7 @@ const VARIATION: u64 = 12;
 const SLOW_BY: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(120), Duration::from_millis(150)];
 
-/// What happens when.
+/// A schedule: the events of a run and their times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Schedule {
     /// One after another, without gaps.
@@ -47,7 +47,7 @@ pub(crate) struct Phase {
     pub(crate) end: Duration,
 }
 
-/// What a phase shows.
+/// The subject of a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PhaseKind {
     Baseline,
@@ -86,7 +86,7 @@ pub(crate) struct Step {
     pub(crate) action: Action,
 }
 
-/// What happens to the account.
+/// An event of the account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Action {
     /// One partition answers 503 in a region, and the service moves its writes to another one.

@@ -17,13 +17,13 @@ use crate::schedule::{PARTITIONS, Windows};
 
 /// The database of everything.
 pub(crate) const DATABASE: &str = "shop";
-/// What plain reads and writes are about.
+/// The container of plain reads and writes.
 const PROFILES: &str = "profiles";
-/// What activities create.
+/// The container of the items that activities create.
 pub(crate) const EFFECTS: &str = "effects";
-/// What the last activity of an orchestration creates.
+/// The container of the items that the last activity of an orchestration creates.
 pub(crate) const RECEIPTS: &str = "receipts";
-/// What the provider keeps.
+/// The container of the provider.
 pub(crate) const ORCHESTRATIONS: &str = "orchestrations";
 /// Containers as counters name them.
 pub(crate) const EFFECTS_PATH: &str = "shop/effects";

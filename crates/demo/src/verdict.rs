@@ -12,7 +12,7 @@ use crate::workload::Expected;
 /// Sentences that are written out; the others are counted.
 const MOST_SENTENCES: usize = 12;
 
-/// What is in the account after a run.
+/// The contents of the account after a run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Found {
     pub(crate) instances: Vec<FoundInstance>,
@@ -51,7 +51,7 @@ pub(crate) struct Verdict {
     pub(crate) effects: usize,
     /// Activities that were executed again, without another effect.
     pub(crate) repeated: u64,
-    /// What is not as it must be, a sentence each.
+    /// The differences from the expected contents, a sentence each.
     pub(crate) sentences: Vec<String>,
     /// How much is not as it must be.
     pub(crate) problems: usize,

@@ -107,7 +107,7 @@ impl Charts<'_> {
         figure(heading, &legend, &plot.finish(), note)
     }
 
-    /// What the client did about failures and slowness.
+    /// The client's reactions to failures and slowness.
     fn reactions(&self) -> String {
         let of = |count: &dyn Fn(&Sample) -> u64| -> Vec<(f64, f64)> {
             let point = |sample: &Sample| (sample.at.as_secs_f64(), count(sample) as f64);
@@ -138,7 +138,7 @@ impl Charts<'_> {
         figure("Failovers, hedges and failures", &legend, &plot.finish(), note)
     }
 
-    /// What the work cost, and how much of it was done.
+    /// The charge of the work, and how much of it was done.
     fn work(&self) -> String {
         let charge = |it: &Sample| it.charge / it.lasted.as_secs_f64().max(0.001);
         let point = |it: &Sample| (it.at.as_secs_f64(), Some(charge(it)));

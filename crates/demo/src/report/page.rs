@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 
 const STYLE: &str = include_str!("style.css");
 
-/// What is reported.
+/// The contents of a report.
 pub(crate) struct Report<'a> {
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
@@ -86,7 +86,7 @@ fn verdict(verdict: &Verdict, forced: &ForcedChange) -> String {
     )
 }
 
-/// What failed, in the client's words.
+/// The failed calls, in the client's words.
 fn failures(timeline: &Timeline) -> String {
     let counted = timeline.counted();
     if counted.failures.is_empty() {

@@ -40,7 +40,7 @@ fn texts<const N: usize>(texts: [&str; N]) -> Vec<String> {
     texts.map(str::to_owned).to_vec()
 }
 
-/// What the application saw in each phase.
+/// The application's observations in each phase.
 pub(super) fn calls(timeline: &Timeline) -> String {
     let heads = texts([
         "phase",
@@ -60,14 +60,14 @@ pub(super) fn calls(timeline: &Timeline) -> String {
     )
 }
 
-/// What the service counted in each phase.
+/// The service's counters in each phase.
 pub(super) fn requests(timeline: &Timeline) -> String {
     let mut heads = texts(["phase", "requests", "RU", "orchestrations completed"]);
     heads.extend(timeline.regions.iter().map(ToString::to_string));
     table("What the service counted", &heads, &phase_rows::requests(timeline))
 }
 
-/// What happened to the account, and when.
+/// The events of the account, and when they happened.
 pub(super) fn steps(schedule: &Schedule) -> String {
     let row = |step: &crate::schedule::Step| {
         vec![format!("{:.2} s", step.at.as_secs_f64()), step.action.to_string()]
@@ -84,7 +84,7 @@ pub(super) fn adjustments(windows: &Windows) -> String {
     text_table(caption, &texts(["setting", "here", "usually"]), &rows)
 }
 
-/// What a forced change lost.
+/// The losses of a forced change.
 pub(super) fn lost(forced: &ForcedChange) -> String {
     let row = |write: &sidereal_emulator::LostWrite| {
         vec![

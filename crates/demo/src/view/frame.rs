@@ -134,7 +134,7 @@ fn regions(picture: &Picture<'_>, width: usize) -> Vec<Line> {
     std::iter::once(vec![span(head, Style::Faint)]).chain(rows).collect()
 }
 
-/// What a region's condition looks like.
+/// The look of a region's condition.
 fn health(condition: &Condition) -> (Style, String) {
     match condition {
         Condition::Healthy => (Style::Good, "healthy".to_owned()),

@@ -21,7 +21,7 @@ use crate::schedule::Action;
 const LEAST_COLUMNS: u16 = 60;
 const LEAST_ROWS: u16 = 18;
 
-/// What is assumed of a terminal that does not say how wide it is.
+/// The width that is assumed of a terminal that does not report its own.
 const USUAL_COLUMNS: u16 = 80;
 
 /// The colours of the regions, in their order: of the terminal's own palette, so that they suit its background.

@@ -1,4 +1,4 @@
-//! What is seen of a run while it lasts and at its end.
+//! Views of a run while it lasts and at its end.
 
 mod frame;
 mod live;
@@ -20,17 +20,17 @@ use crate::schedule::{Action, Schedule};
 
 pub(crate) use summary::summary;
 
-/// What there is to draw.
+/// The state of a run that a view draws.
 pub(crate) struct Picture<'a> {
     pub(crate) at: Duration,
     pub(crate) schedule: &'a Schedule,
     pub(crate) timeline: &'a Timeline,
-    /// What is wrong with each region.
+    /// The condition of each region.
     pub(crate) conditions: &'a [Condition],
     pub(crate) started: u32,
 }
 
-/// What a run is about, said before it begins.
+/// The settings of a run, printed before it begins.
 pub(crate) struct Opening<'a> {
     pub(crate) seed: u64,
     pub(crate) duration: Duration,
@@ -48,7 +48,7 @@ pub(crate) enum View {
 }
 
 impl View {
-    /// What suits standard output.
+    /// The view that suits standard output.
     pub(crate) fn of_standard_output() -> Self {
         // A terminal that calls itself dumb cannot move its cursor.
         let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");

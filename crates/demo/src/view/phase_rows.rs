@@ -1,9 +1,9 @@
-//! What is told of a phase, as the cells of a row: the same on a terminal and on the page.
+//! The cells of a phase's row: equal on a terminal and on the page.
 
 use super::table::{milliseconds, percentages, thousands};
 use crate::observe::{Calls, PhaseTotals, Timeline};
 
-/// What the application saw in each phase.
+/// The application's observations in each phase.
 pub(crate) fn calls(timeline: &Timeline) -> Vec<Vec<String>> {
     let row = |phase: &PhaseTotals| {
         let counted = &phase.counted;
@@ -23,7 +23,7 @@ pub(crate) fn calls(timeline: &Timeline) -> Vec<Vec<String>> {
     timeline.phases.iter().map(row).collect()
 }
 
-/// What the service counted in each phase, the regions' shares last.
+/// The service's counters in each phase, the regions' shares last.
 pub(crate) fn requests(timeline: &Timeline) -> Vec<Vec<String>> {
     let row = |phase: &PhaseTotals| {
         let mut row = vec![

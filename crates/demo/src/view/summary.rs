@@ -1,4 +1,4 @@
-//! What is said before a run and after it: the settings, the tables of the phases, the verdict.
+//! Texts before a run and after it: the settings, the tables of the phases, the verdict.
 
 use super::Opening;
 use super::phase_rows;
@@ -10,7 +10,7 @@ use crate::stage::{Adjustment, adjustments};
 use crate::verdict::Verdict;
 use crate::workload::PLAIN_PER_ORCHESTRATION;
 
-/// What a run is about, and which settings are not the usual ones.
+/// The subject of a run, and the settings that differ from the defaults.
 pub(super) fn opening(opening: &Opening<'_>) -> String {
     let Opening { seed, duration, rate, regions, schedule } = opening;
     let region = |(number, region): (usize, &_)| format!("{region} ({} ms)", distance_ms(number));
@@ -67,7 +67,7 @@ fn requests(timeline: &Timeline) -> String {
     table(&heads, &phase_rows::requests(timeline))
 }
 
-/// What failed, in the client's words.
+/// The failed calls, in the client's words.
 fn failures(timeline: &Timeline) -> String {
     let counted = timeline.counted();
     if counted.failures.is_empty() {

@@ -24,7 +24,7 @@ const DISPATCHERS: usize = 24;
 /// How long a start or an event is tried on.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What is waited between two tries.
+/// The wait between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// How long what is running may take to finish when the runtime ends, in milliseconds.

@@ -1,4 +1,4 @@
-//! What the demo runs: orchestrations of four shapes, and plain reads and writes beside them.
+//! The workload: orchestrations of four shapes, and plain reads and writes beside them.
 
 mod flow;
 mod orchestrations;

@@ -77,7 +77,7 @@ fn text(effect: &Effect) -> String {
     serde_json::to_string(effect).expect("texts and numbers are JSON")
 }
 
-/// What steps were worth together.
+/// The sum of the steps' values.
 fn sum(steps: Vec<Result<String, String>>) -> Result<u64, String> {
     let worth = |step: Result<String, String>| {
         step?.parse::<u64>().map_err(|error| format!("a step's output is no number: {error}"))

@@ -44,7 +44,7 @@ impl Shape {
 pub(crate) struct Order {
     /// The instance's id.
     pub(crate) id: String,
-    /// What its steps are worth, in order.
+    /// The values of its steps, in order.
     pub(crate) amounts: Vec<u64>,
     /// How long its timer takes, in milliseconds.
     pub(crate) wait_ms: u64,
@@ -56,7 +56,7 @@ const fn fan_out() -> Shape {
     Shape::FanOut
 }
 
-/// What an activity does: an item that it creates, with an id of its own.
+/// The effect of an activity: an item that it creates, with an id of its own.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Effect {
     /// The orchestration, which is the item's partition key.
@@ -119,7 +119,7 @@ impl Order {
         Duration::from_millis(self.wait_ms)
     }
 
-    /// What it is worth as a whole, which is its output.
+    /// The value of the order as a whole, which is its output.
     pub(crate) fn total(&self) -> u64 {
         self.amounts.iter().sum()
     }
@@ -136,7 +136,7 @@ impl Order {
     }
 }
 
-/// What has to be found after so many orders.
+/// The documents that a number of orders must leave behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Expected {
     /// Each instance with its output.
@@ -153,7 +153,7 @@ impl Expected {
         (0..orders).map(|number| Order::nth(seed, number).instances().len()).sum()
     }
 
-    /// What the first orders of a seed leave behind.
+    /// The documents that the first orders of a seed leave behind.
     pub(crate) fn of(seed: u64, orders: u32) -> Self {
         let mut expected = Self::default();
         let keyed = |effect: Effect| ((effect.order, effect.id), effect.amount);

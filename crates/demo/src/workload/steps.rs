@@ -17,7 +17,7 @@ use crate::observe::{Kind, Observer};
 /// How long an activity tries on. Far longer than any outage of the demo: an effect is not given up.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// What an activity waits between two tries.
+/// The wait of an activity between two tries.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// The activities, and the containers that their items are created in.

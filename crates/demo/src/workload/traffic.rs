@@ -17,7 +17,7 @@ const CUSTOMERS: u32 = 64;
 /// Operations under way at most. Beyond that the flow waits, and the next operations are late.
 const MOST_UNDER_WAY: usize = 512;
 
-/// One operation in so many is a write.
+/// One in this many operations is a write.
 const READS_PER_WRITE: u32 = 3;
 
 /// Plain reads and writes for each orchestration.

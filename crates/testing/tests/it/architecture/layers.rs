@@ -256,7 +256,7 @@ fn module_of(file: &str) -> Names {
     module
 }
 
-/// What the files of a crate say, as far as it was read.
+/// Collects the modules, items and paths of a crate's files.
 #[derive(Default)]
 struct Parser {
     file: Names,

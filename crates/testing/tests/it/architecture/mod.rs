@@ -38,7 +38,7 @@ fn is_below(path: &str, ancestor: &str) -> bool {
     path.strip_prefix(ancestor).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// What a source names against a rule.
+/// The paths of a source that a rule forbids.
 fn violations(rule: &Rule, source: &str, module: &[String]) -> Vec<String> {
     let is_own = |path: &str| {
         let module = path.strip_prefix("crate::").and_then(|path| path.split("::").next());

@@ -10,14 +10,8 @@ use std::path::{Path, PathBuf};
 use super::repository;
 
 /// How many findings each crate still has; a crate that is not listed has none.
-const CEILINGS: &[(&str, usize)] = &[
-    ("demo", 48),
-    ("driver", 302),
-    ("duroxide", 227),
-    ("emulator", 1),
-    ("macros", 3),
-    ("testing", 81),
-];
+const CEILINGS: &[(&str, usize)] =
+    &[("driver", 302), ("duroxide", 227), ("macros", 3), ("testing", 79)];
 
 /// Places where a pattern is the right word: a file, and a part of the line.
 const ALLOWED: &[(&str, &str)] = &[];
