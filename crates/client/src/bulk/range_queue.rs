@@ -45,13 +45,13 @@ impl Pending {
 
 /// The queue of operations for one partition range.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct RangeQueue {
     queue: VecDeque<Pending>,
     bytes: usize,
     pub(super) window: Window,
 }
 
-impl Lane {
+impl RangeQueue {
     pub(super) fn new(window: Window) -> Self {
         Self { queue: VecDeque::new(), bytes: 0, window }
     }
@@ -93,7 +93,7 @@ impl Lane {
         batch
     }
 
-    /// All of it, for lanes of other partition ranges.
+    /// All of it, for queues of other partition ranges.
     pub(super) fn drain(&mut self) -> VecDeque<Pending> {
         self.bytes = 0;
         std::mem::take(&mut self.queue)
@@ -113,13 +113,13 @@ mod tests {
         Pending::new(index, encoded, EffectivePartitionKey::MIN)
     }
 
-    fn lane(operations: impl Iterator<Item = Pending>) -> Lane {
-        let mut lane = Lane::new(Window::new(1));
+    fn lane(operations: impl Iterator<Item = Pending>) -> RangeQueue {
+        let mut lane = RangeQueue::new(Window::new(1));
         operations.for_each(|it| lane.push(it));
         lane
     }
 
-    fn sizes(lane: &mut Lane) -> Vec<usize> {
+    fn sizes(lane: &mut RangeQueue) -> Vec<usize> {
         std::iter::from_fn(|| Some(lane.cut().len()).filter(|it| *it > 0)).collect()
     }
 

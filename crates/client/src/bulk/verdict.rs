@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use sidereal_protocol::{BatchResult, CosmosStatus};
 
-use super::lane::Pending;
-use crate::query::lane::is_gone;
+use super::range_queue::Pending;
+use crate::query::range_reader::is_gone;
 use crate::{Error, ErrorKind};
 
 /// How often an operation is throttled before it fails. A bulk goes on while others of it succeed; this ends one

@@ -262,7 +262,7 @@ impl Run {
         let refreshed = self.container.driver().refresh_container(&self.link);
         let metadata = self.call.bounded("partition ranges were being read", refreshed).await??;
         if metadata.rid() != self.token.container {
-            return Err(Error::new(ErrorKind::NotFound, crate::query::lane::RECREATED));
+            return Err(Error::new(ErrorKind::NotFound, crate::query::range_reader::RECREATED));
         }
         let lanes = std::mem::take(&mut self.lanes);
         self.lanes = lanes

@@ -13,7 +13,7 @@ use super::ChangeFeedStart;
 use super::start::{Position, since_header};
 use crate::long_call::Call;
 use crate::query::fetch::RawRows;
-use crate::query::lane::{RECREATED, is_gone};
+use crate::query::range_reader::{RECREATED, is_gone};
 use crate::query::targets::Target;
 use crate::query::windows::{ItemIn, Windows};
 use crate::{Error, ErrorKind, Result};

@@ -6,7 +6,7 @@ use sidereal_driver::options::QueryOptions;
 use sidereal_protocol::{EffectivePartitionKeyRange, PartitionKey, SessionToken};
 
 use super::limits::DEFAULT_PARALLELISM;
-use super::request::{Wishes, parameter};
+use super::request::{RequestOptions, parameter};
 use super::{ContinuationToken, QueryLimits};
 use crate::long_call::Call;
 use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
@@ -61,7 +61,7 @@ pub struct Query {
     pub(super) parameters: Vec<(String, Result<Value>)>,
     pub(super) scope: Scope,
     pub(super) call: Call,
-    pub(super) wishes: Wishes,
+    pub(super) options: RequestOptions,
     pub(super) parallelism: usize,
     pub(super) limits: QueryLimits,
     pub(super) continuation: Option<ContinuationToken>,
@@ -84,7 +84,7 @@ impl Query {
             parameters: Vec::new(),
             scope: Scope::Everything,
             call: Call::default(),
-            wishes: Wishes::default(),
+            options: RequestOptions::default(),
             parallelism: DEFAULT_PARALLELISM,
             limits: QueryLimits::default(),
             continuation: None,
@@ -134,7 +134,7 @@ impl Query {
 
     /// The most rows of a page; the service gives 100 unless it is told otherwise.
     pub fn with_page_size(mut self, rows: u32) -> Self {
-        self.wishes.page_size = Some(rows.max(1));
+        self.options.page_size = Some(rows.max(1));
         self
     }
 
@@ -152,7 +152,7 @@ impl Query {
 
     /// Reads what a session has seen: the token of another client's write.
     pub fn with_session_token(mut self, token: SessionToken) -> Self {
-        self.wishes.session_token = Some(token);
+        self.options.session_token = Some(token);
         self
     }
 
@@ -173,13 +173,13 @@ impl Query {
 
     /// Asks how the query uses the index: see [`QueryPage::index_metrics`](super::QueryPage::index_metrics).
     pub fn with_index_metrics(mut self) -> Self {
-        self.wishes.index_metrics = true;
+        self.options.index_metrics = true;
         self
     }
 
     /// Asks what each request measures: see [`QueryPage::query_metrics`](super::QueryPage::query_metrics).
     pub fn with_query_metrics(mut self) -> Self {
-        self.wishes.query_metrics = true;
+        self.options.query_metrics = true;
         self
     }
 }

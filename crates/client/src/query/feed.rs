@@ -17,8 +17,8 @@ use sidereal_protocol::{Feed, QueryRequest, RequestPath};
 
 use super::QueryLimits;
 use super::fetch::continuation_of;
-use super::lane::Watch;
 use super::plan::ParsedQuery;
+use super::range_reader::Watch;
 use super::request::continuation_header;
 use crate::item_body::encode;
 use crate::long_call::Call;

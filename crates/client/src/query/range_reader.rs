@@ -8,7 +8,7 @@ use sidereal_driver::CosmosDriver;
 use sidereal_protocol::{CosmosStatus, EffectivePartitionKeyRange};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::budget::{Budget, LaneShare};
+use super::budget::{Budget, RangeShare};
 use super::fetch::FetchedPage;
 use super::limits::QueryLimits;
 use super::request::{PageRequests, Start};
@@ -31,26 +31,26 @@ pub(super) struct Shared {
 pub(crate) const RECREATED: &str =
     "the container was deleted and created again while it was being read: start from the beginning";
 
-/// An event of a lane, for the fan-out.
+/// An event of a range reader, for the fan-out.
 #[derive(Debug)]
-pub(super) enum LaneEvent {
-    /// The next page; the lane has ended if it is the last one.
+pub(super) enum RangeEvent {
+    /// The next page; the range reader has ended if it is the last one.
     Page(Box<FetchedPage>),
-    /// The partition range was split or merged. The lane has ended; its successors start where it stood.
+    /// The partition range was split or merged. The range reader has ended; its successors start where it stood.
     Gone { error: Error, start: Start },
-    /// The lane has failed.
+    /// The range reader has failed.
     Failed(Error),
 }
 
-/// A lane's events come with its number.
-pub(super) type Events = UnboundedSender<(usize, LaneEvent)>;
+/// A range reader's events come with its number.
+pub(super) type Events = UnboundedSender<(usize, RangeEvent)>;
 
 /// Reads a range to its end.
 pub(super) async fn run(
     number: usize,
     target: Target,
     mut start: Start,
-    (budget, share): (Arc<Budget>, Arc<LaneShare>),
+    (budget, share): (Arc<Budget>, Arc<RangeShare>),
     shared: Arc<Shared>,
     events: Events,
 ) {
@@ -63,19 +63,19 @@ pub(super) async fn run(
                 let checked = watch.check(&page);
                 let narrow = |()| shared.windows.narrow(&mut page.rows, window.as_ref());
                 match checked.and_then(narrow) {
-                    Ok(()) => LaneEvent::Page(Box::new(page)),
-                    Err(error) => LaneEvent::Failed(error),
+                    Ok(()) => RangeEvent::Page(Box::new(page)),
+                    Err(error) => RangeEvent::Failed(error),
                 }
             }
-            Err(Failure::Gone(error)) => LaneEvent::Gone { error, start: start.clone() },
-            Err(Failure::Other(error)) => LaneEvent::Failed(error),
+            Err(Failure::Gone(error)) => RangeEvent::Gone { error, start: start.clone() },
+            Err(Failure::Other(error)) => RangeEvent::Failed(error),
         };
         let next = match &event {
-            LaneEvent::Page(page) => {
+            RangeEvent::Page(page) => {
                 budget.filled(page.rows.bytes());
                 page.continuation.clone()
             }
-            LaneEvent::Gone { .. } | LaneEvent::Failed(_) => None,
+            RangeEvent::Gone { .. } | RangeEvent::Failed(_) => None,
         };
         // Nobody reads any more, or nothing is left to read.
         let (Ok(()), Some(next)) = (events.send((number, event)), next) else { return };

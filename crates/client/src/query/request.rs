@@ -35,7 +35,7 @@ pub(super) fn supported_features() -> Features {
 
 /// Options of the requests of a query.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct RequestOptions {
     pub(super) page_size: Option<u32>,
     pub(super) session_token: Option<SessionToken>,
     pub(super) index_metrics: bool,
@@ -84,7 +84,7 @@ impl PageRequests {
         (container, rid): (&ResourceLink, &str),
         text: &str,
         parameters: &[QueryParameter],
-        wishes: &Wishes,
+        options: &RequestOptions,
     ) -> Result<Self> {
         let text = without_placeholder(text);
         let request = QueryRequest {
@@ -96,7 +96,7 @@ impl PageRequests {
         let body = encode(&request)?;
         let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
         let operation = with_query_headers(CosmosOperation::new(OperationType::Query, path));
-        let mut operation = with_wishes(operation, wishes);
+        let mut operation = with_options(operation, options);
         // Another container of the same name must not answer in the middle of a query.
         if let Ok(rid) = HeaderValue::from_str(rid) {
             operation = operation.with_header(names::INTENDED_COLLECTION_RID, rid);
@@ -155,16 +155,16 @@ fn with_query_headers(operation: CosmosOperation) -> CosmosOperation {
     }
 }
 
-fn with_wishes(mut operation: CosmosOperation, wishes: &Wishes) -> CosmosOperation {
-    if let Some(size) = wishes.page_size {
+fn with_options(mut operation: CosmosOperation, options: &RequestOptions) -> CosmosOperation {
+    if let Some(size) = options.page_size {
         operation = operation.with_header(names::MAX_ITEM_COUNT, HeaderValue::from(size));
     }
-    if let Some(token) = &wishes.session_token {
+    if let Some(token) = &options.session_token {
         operation = operation.with_session_token(token.clone());
     }
     let asked = [
-        (names::POPULATE_INDEX_METRICS, wishes.index_metrics),
-        (names::POPULATE_QUERY_METRICS, wishes.query_metrics),
+        (names::POPULATE_INDEX_METRICS, options.index_metrics),
+        (names::POPULATE_QUERY_METRICS, options.query_metrics),
     ];
     for (name, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
         operation = operation.with_header(name, TRUE);
