@@ -42,6 +42,7 @@ impl Interruption {
 
     /// Whether nobody waits for the work any more. Unlike [`signal`](Self::signal) it does not look at the time.
     pub(crate) fn is_cancelled(&self) -> bool {
+        // Relaxed: seen a few steps later is soon enough, and the flag publishes nothing.
         self.0.cancelled.load(Ordering::Relaxed)
     }
 

@@ -36,6 +36,7 @@ impl Budget {
             Some(pack(current, spent))
         };
         // The closure always has a next value, so the update cannot fail.
+        // Relaxed: second and amount are one word, so the update is atomic by itself and orders nothing else.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }

@@ -89,6 +89,7 @@ impl Flow {
             while let Some(joined) = under_way.try_join_next() {
                 joined.map_err(|error| error.to_string())??;
             }
+            // Relaxed: only the numbers have to differ; the orders are joined before they are counted.
             let order = Order::nth(self.seed, self.started.fetch_add(1, Ordering::Relaxed));
             let flow = Arc::clone(self);
             under_way.spawn(async move { flow.start(&order).await });

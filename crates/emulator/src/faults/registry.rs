@@ -81,6 +81,7 @@ impl FaultRegistry {
         let mut list = self.rules();
         let changed = change(&mut list);
         // Stored under the lock, so that the count of the last change is the one that stays.
+        // Relaxed: see `is_empty`; readers that need the rules themselves take the lock.
         self.count.store(list.rules.len(), Ordering::Relaxed);
         changed
     }

@@ -175,6 +175,7 @@ impl Activity {
         let mut period = limits.first_request;
         loop {
             tokio::time::sleep(period).await;
+            // Relaxed: see `begin`.
             let begun = self.begun.load(Ordering::Relaxed);
             if begun == seen && self.in_flight.load(Ordering::Relaxed) == 0 {
                 return;

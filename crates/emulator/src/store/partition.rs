@@ -147,6 +147,7 @@ impl Partition {
     /// Whether a read of a session that ends with this write may be refused: once for each write, so that the read
     /// succeeds when it is repeated.
     pub(crate) fn claim_session_refusal(&self, lsn: u64) -> bool {
+        // Relaxed: the maximum decides who refuses, and no other memory depends on it.
         self.refused_session.fetch_max(lsn, Ordering::Relaxed) < lsn
     }
 

@@ -71,6 +71,7 @@ impl CommitQueue {
     }
 
     pub(crate) fn is_reached(&self, point: Durability) -> bool {
+        // Acquire, paired with the Release of `commit_to`: what is answered after this is durable.
         point.0 <= self.committed.load(Ordering::Acquire)
     }
 
@@ -112,6 +113,7 @@ impl CommitQueue {
         }
         let Some(storage) = storage else { return self.fail("the account was closed".to_owned()) };
         if self.attempt(|| storage.commit(&groups)) {
+            // Release, after the `fdatasync`: a thread that finds its point reached sees a finished commit.
             self.committed.store(last, Ordering::Release);
             // Relaxed: it hands nothing over, the storage has a lock.
             self.checkpoint_due.store(storage.checkpoint_is_due(), Ordering::Relaxed);
@@ -126,6 +128,7 @@ impl CommitQueue {
         if let Some(storage) = storage {
             self.attempt(|| storage.checkpoint());
         }
+        // Relaxed, here and below: a hint. A stale one costs a look at the storage, under its lock.
         self.checkpoint_due.store(false, Ordering::Relaxed);
     }
 
@@ -162,6 +165,7 @@ impl CommitQueue {
     /// Ends a promise; `true` where there is something to do again that nobody else does, and the promise was given
     /// again.
     pub(crate) fn release_claim(&self) -> bool {
+        // Release, paired with the AcqRel of `claim`: the next holder of the promise sees what this one did.
         self.claimed.store(false, Ordering::Release);
         // The caller that queued it may have seen the old promise.
         self.claim()
