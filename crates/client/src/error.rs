@@ -26,7 +26,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// fn describe(error: &Error) -> &'static str {
 ///     match error.kind() {
 ///         ErrorKind::NotFound => "there is no such item",
-///         ErrorKind::PreconditionFailed => "somebody else changed it: read it again",
+///         ErrorKind::PreconditionFailed => "another client changed it: read it again",
 ///         _ if error.may_have_been_applied() => "it may have happened: read before you repeat it",
 ///         _ => "it did not happen",
 ///     }

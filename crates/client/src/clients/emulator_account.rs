@@ -64,7 +64,7 @@ impl CosmosClient {
 fn builder(variable: impl Fn(&str) -> Option<OsString>) -> Result<CosmosClientBuilder> {
     let path = certificate_path(variable).ok_or_else(|| {
         Error::invalid(format!(
-            "the emulator's certificate is nowhere to be looked for: name its file in {CERTIFICATE}"
+            "the emulator's certificate cannot be located, since HOME is not set: name its file in {CERTIFICATE}"
         ))
     })?;
     let pem = read(&path).map_err(|error| {
