@@ -1,4 +1,4 @@
-//! What commands on an account share: a runtime, and the ways in which results are printed.
+//! Shared by commands on an account: a runtime, and the ways in which results are printed.
 
 use std::io::{self, IsTerminal, Write};
 

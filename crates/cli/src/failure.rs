@@ -3,11 +3,12 @@
 use std::error::Error;
 use std::fmt;
 use std::io;
+use std::process::ExitCode;
 
 use serde_json::Value;
 use sidereal::ErrorKind;
 
-use crate::output::OutputError;
+use crate::output::{OutputError, note};
 
 /// The statuses that the command ends with, beside 0 for success and clap's 2 for a wrong command line.
 ///
@@ -27,13 +28,13 @@ pub(crate) enum ExitStatus {
     Unauthorized = 5,
     /// The account does not answer, throttles, or took too long.
     Unavailable = 6,
-    /// What was given is malformed: a query, an item, a file.
+    /// The input is malformed: a query, an item, a file.
     InvalidInput = 7,
     /// Some of the work was done, and what was not is named.
     Incomplete = 8,
     /// A defect of the command: a panic. As `EX_SOFTWARE` of `sysexits.h`.
     Defect = 70,
-    /// What a shell reports for a process that SIGPIPE ended: 128 and the signal's number. Rust programs ignore
+    /// The status that a shell reports for a process that SIGPIPE ended: 128 and the signal's number. Rust programs ignore
     /// the signal and get `EPIPE` from the write instead, so the command exits with that status itself.
     ClosedPipe = 128 + 13,
 }
@@ -76,7 +77,7 @@ impl Failure {
         self.status
     }
 
-    /// What led to it, the nearest first.
+    /// The causes, nearest first.
     pub(crate) fn causes(&self) -> &[String] {
         &self.causes
     }
@@ -151,7 +152,22 @@ fn messages_of(json: &str) -> Option<String> {
     (!messages.is_empty()).then(|| messages.join("; "))
 }
 
-/// What a kind of failure means to somebody at a prompt.
+/// Reports a failed command on standard error and returns its exit status; a closed pipe is not reported.
+pub(crate) fn report(failure: &Failure) -> ExitCode {
+    if failure.status() != ExitStatus::ClosedPipe {
+        note(&described(failure));
+    }
+    ExitCode::from(failure.status() as u8)
+}
+
+/// The sentence, what caused it, and what to do about it.
+fn described(failure: &Failure) -> String {
+    let hint = failure.hint().map(|hint| format!("\n  hint: {hint}")).unwrap_or_default();
+    let causes = failure.causes().iter().map(|cause| format!("\n  because: {cause}"));
+    format!("error: {failure}{}{hint}", causes.collect::<String>())
+}
+
+/// The exit status and the hint for a kind of failure.
 fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
     match kind {
         ErrorKind::NotFound => (ExitStatus::NotFound, None),
@@ -188,6 +204,22 @@ fn meaning(kind: ErrorKind) -> (ExitStatus, Option<&'static str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_closed_pipe_ends_the_command_as_sigpipe_would() {
+        let code = |error: io::Error| format!("{:?}", report(&OutputError::from(error).into()));
+        assert_eq!(code(io::ErrorKind::BrokenPipe.into()), format!("{:?}", ExitCode::from(141)));
+        assert_eq!(code(io::ErrorKind::StorageFull.into()), format!("{:?}", ExitCode::FAILURE));
+    }
+
+    #[test]
+    fn a_failure_is_a_sentence_its_cause_and_a_hint() {
+        let failure = Failure::new(ExitStatus::NotFound, "it is not there")
+            .caused_by(&io::Error::other("it was never made"))
+            .with_hint("make it");
+        let expected = "error: it is not there\n  because: it was never made\n  hint: make it";
+        assert_eq!(described(&failure), expected);
+    }
 
     #[test]
     fn each_kind_of_failure_has_its_status() {

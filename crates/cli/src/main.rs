@@ -1,7 +1,6 @@
 //! The `sidereal` command.
 //!
-//! Arguments in, text out: what the command does is in the crates that it calls. The demo is the exception: an
-//! application of its own.
+//! Arguments in, text out: what the command does is in the crates that it calls.
 
 mod account;
 mod arguments;
@@ -21,6 +20,7 @@ mod manual;
 mod orch;
 mod output;
 mod progress;
+mod signals;
 mod soak;
 mod sql;
 mod state;
@@ -38,17 +38,22 @@ use crate::arguments::{Arguments, Command};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let matches = examples::with_examples(Arguments::command()).get_matches();
+    let matches = declaration().get_matches();
     let arguments = Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     defect::guarded(|| match run(arguments.command) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => output::report(&failure),
+        Err(failure) => failure::report(&failure),
     })
+}
+
+/// The declaration of the whole command line.
+fn declaration() -> clap::Command {
+    examples::with_examples(Arguments::command())
 }
 
 fn run(command: Command) -> Result<(), Failure> {
     match command {
-        Command::Demo(arguments) => demo::run(arguments).map_err(Into::into),
+        Command::Demo(arguments) => demo::run(arguments),
         Command::Emulator(arguments) => emulator::run(&arguments),
         Command::Chaos(arguments) => chaos::run(&arguments),
         Command::Sql(arguments) => sql::run(&arguments),
@@ -60,7 +65,7 @@ fn run(command: Command) -> Result<(), Failure> {
         Command::Soak(arguments) => soak::run(&arguments),
         Command::SoakWorker(arguments) => soak::work(&arguments),
         Command::Config(arguments) => config::run(&arguments),
-        Command::Completions(arguments) => manual::completions(&arguments),
-        Command::Man(arguments) => manual::manual(&arguments),
+        Command::Completions(arguments) => manual::completions(&arguments, declaration()),
+        Command::Man(arguments) => manual::manual(&arguments, declaration()),
     }
 }

@@ -1,14 +1,12 @@
-//! `sidereal completions` and `sidereal man`: what shells and `man` want to know, from the declaration of the
-//! arguments itself.
+//! `sidereal completions` and `sidereal man`: shell completions and man pages, generated from the declaration of
+//! the arguments, which the caller passes.
 
 use std::io;
 use std::path::PathBuf;
 
-use clap::{Args, Command, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
-use crate::arguments::Arguments;
-use crate::examples::with_examples;
 use crate::failure::{ExitStatus, Failure};
 use crate::output::{self, OutputError};
 
@@ -38,35 +36,33 @@ pub(crate) struct ManualArguments {
     directory: Option<PathBuf>,
 }
 
-/// Prints the script that completes commands and flags.
-pub(crate) fn completions(arguments: &CompletionArguments) -> Result<(), Failure> {
+/// Prints the script that completes the commands and flags of `sidereal`.
+pub(crate) fn completions(
+    arguments: &CompletionArguments,
+    mut sidereal: Command,
+) -> Result<(), Failure> {
     let mut script = Vec::new();
-    clap_complete::generate(arguments.shell, &mut whole(), "sidereal", &mut script);
+    clap_complete::generate(arguments.shell, &mut sidereal, "sidereal", &mut script);
     print(&script)
 }
 
-/// Prints the man page of a command, or writes all of them.
-pub(crate) fn manual(arguments: &ManualArguments) -> Result<(), Failure> {
+/// Prints the man page of a command below `sidereal`, or writes all of them.
+pub(crate) fn manual(arguments: &ManualArguments, sidereal: Command) -> Result<(), Failure> {
     if let Some(directory) = &arguments.directory {
         let unwritable = |error| Failure::file(directory, "written", error);
         std::fs::create_dir_all(directory).map_err(unwritable)?;
-        clap_mangen::generate_to(whole(), directory).map_err(unwritable)?;
+        clap_mangen::generate_to(sidereal, directory).map_err(unwritable)?;
         return Ok(());
     }
-    let command = find(&arguments.command)?;
+    let command = find(sidereal, &arguments.command)?;
     let mut page = Vec::new();
     let rendered = clap_mangen::Man::new(command).render(&mut page);
     rendered.map_err(OutputError::from)?;
     print(&page)
 }
 
-fn whole() -> Command {
-    with_examples(Arguments::command())
-}
-
-/// The command of a path of names.
-fn find(path: &[String]) -> Result<Command, Failure> {
-    let mut command = whole();
+/// Finds the subcommand that a path of names leads to.
+fn find(mut command: Command, path: &[String]) -> Result<Command, Failure> {
     // Fills in what subcommands have of their ancestors: names, versions, flags.
     command.build();
     for name in path {
@@ -92,11 +88,16 @@ fn print(text: &[u8]) -> Result<(), Failure> {
 
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory;
+
     use super::*;
+    use crate::arguments::Arguments;
 
     #[test]
     fn a_command_is_found_by_its_path() {
-        let of = |path: &[&str]| find(&path.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
+        let of = |path: &[&str]| {
+            find(Arguments::command(), &path.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>())
+        };
         assert_eq!(of(&[]).unwrap().get_name(), "sidereal");
         assert_eq!(of(&["item", "import"]).unwrap().get_bin_name(), Some("sidereal item import"));
         let failure = of(&["item", "nonsense"]).unwrap_err();

@@ -11,7 +11,7 @@ use crate::output;
 /// Between two lines where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// How often a bar without an end is drawn anew.
+/// How often a bar without an end is redrawn.
 const TICK: Duration = Duration::from_millis(120);
 
 /// Clones are the same progress.

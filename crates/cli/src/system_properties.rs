@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// What an item has that nobody wrote.
+/// Properties of an item that the service adds.
 const SYSTEM_PROPERTIES: [&str; 5] = ["_rid", "_self", "_etag", "_attachments", "_ts"];
 
 pub(crate) fn is_system_property(name: &str) -> bool {

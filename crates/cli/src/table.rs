@@ -40,7 +40,7 @@ pub(crate) fn render<H: AsRef<str>>(
     std::iter::once(line(heads.iter().map(AsRef::as_ref).collect())).chain(rows).collect()
 }
 
-/// What stands for a value that is not there.
+/// The text that stands for a missing value.
 const NOTHING: &str = "-";
 
 /// A value as a cell: text without quotes, on one line; a dash where there is none.

@@ -1,7 +1,5 @@
 //! Several operations on one partition key, all or none of them.
 
-use std::fmt;
-
 use bytes::Bytes;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,6 +13,7 @@ use sidereal_protocol::{
     check_id,
 };
 
+use crate::batch_failure::BatchFailure;
 use crate::item_body::{encode, encode_item};
 use crate::response::decode;
 use crate::{Error, Patch, Response, Result};
@@ -45,7 +44,7 @@ pub struct TransactionalBatch {
     refused: Option<Error>,
 }
 
-/// What one operation of a batch asks for beside itself.
+/// Conditions of one operation of a batch.
 #[derive(Clone, Debug, Default)]
 pub struct BatchItemOptions {
     /// The operation is applied only if the item still has this version.
@@ -136,7 +135,8 @@ impl TransactionalBatch {
     ///
     /// # Errors
     ///
-    /// It has no operation or too many, is too large, or an operation cannot be sent.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the batch is empty, has too many operations, is too
+    /// large, or one of its operations is malformed.
     pub(crate) fn into_operation(
         mut self,
         container: &ResourceLink,
@@ -255,7 +255,7 @@ impl BatchResponse {
         self.response.request_charge()
     }
 
-    /// What the session has seen with this response.
+    /// The session token after this response.
     #[must_use]
     pub fn session_token(&self) -> Option<SessionToken> {
         self.response.session_token()
@@ -279,7 +279,7 @@ impl BatchResponse {
         self.response.headers()
     }
 
-    /// What happened, attempt by attempt.
+    /// The attempts of the call, with their regions, statuses and times.
     #[must_use]
     pub fn diagnostics(&self) -> &DiagnosticsContext {
         self.response.diagnostics()
@@ -313,80 +313,10 @@ impl BatchOperationResult {
     ///
     /// # Errors
     ///
-    /// None came, or it is of another shape.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the result has no item, or the item does not deserialize
+    /// as `M`.
     pub fn model<M: DeserializeOwned>(&self) -> Result<M> {
         decode(self.0.resource_body.as_ref().map_or(&[], |body| body.get().as_bytes()))
-    }
-}
-
-/// The operation that a batch failed by.
-#[derive(Clone, Debug)]
-pub struct BatchFailure {
-    index: usize,
-    of: usize,
-    operation: BatchOperationType,
-    id: Option<String>,
-    status: CosmosStatus,
-    diagnostics: DiagnosticsContext,
-}
-
-impl BatchFailure {
-    /// Its position in the batch, from 0.
-    #[must_use]
-    pub fn index(&self) -> usize {
-        self.index
-    }
-
-    /// What it was to do.
-    #[must_use]
-    pub fn operation(&self) -> BatchOperationType {
-        self.operation
-    }
-
-    /// The item it was about; none if its body says so, as for a creation.
-    #[must_use]
-    pub fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// Why it failed.
-    #[must_use]
-    pub fn status(&self) -> CosmosStatus {
-        self.status
-    }
-
-    /// Whether the batch may have been applied after all: an attempt before the one that was refused was lost, and
-    /// what the batch met may be what it wrote itself.
-    #[must_use]
-    pub fn may_have_been_applied(&self) -> bool {
-        self.diagnostics.has_ambiguous_attempt()
-    }
-
-    pub(crate) fn diagnostics(&self) -> &DiagnosticsContext {
-        &self.diagnostics
-    }
-}
-
-impl fmt::Display for BatchFailure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "operation {} of {} ({}", self.index, self.of, self.operation)?;
-        if let Some(id) = &self.id {
-            write!(formatter, " {id}")?;
-        }
-        match self.may_have_been_applied() {
-            false => {
-                write!(
-                    formatter,
-                    ") failed with {}, so nothing of the batch was applied",
-                    self.status
-                )
-            }
-            true => write!(
-                formatter,
-                ") failed with {}, after an attempt whose answer was lost (the batch may have been applied)",
-                self.status
-            ),
-        }
     }
 }
 

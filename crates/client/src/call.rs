@@ -20,7 +20,7 @@ pub(crate) async fn execute<T>(
     Ok(Response::new(driver.execute_operation(operation, options).await?))
 }
 
-/// What a call says beside what it is about, as the driver takes it.
+/// The options of a call, as the driver takes them.
 pub(crate) fn item_options(options: Option<ItemOptions<'_>>) -> OperationOptions<'_> {
     options.map_or_else(OperationOptions::default, |options| {
         let ItemOptions { method_options, request, availability, write, .. } = options;

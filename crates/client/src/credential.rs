@@ -1,4 +1,4 @@
-//! What a client authorizes its requests with.
+//! Credentials that authorize requests.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use sidereal_protocol::AccountKey;
 
 use crate::{Error, Result};
 
-/// What requests are authorized with. It appears in no output.
+/// A credential that authorizes requests. It is redacted in `Debug` and in errors.
 ///
 /// ```
 /// use sidereal::CosmosCredential;
@@ -24,7 +24,7 @@ impl CosmosCredential {
     ///
     /// # Errors
     ///
-    /// It is not base64.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the key is not base64.
     pub fn key(key: &str) -> Result<Self> {
         Ok(AccountKey::from_base64(key)?.into())
     }
@@ -33,7 +33,7 @@ impl CosmosCredential {
     ///
     /// # Errors
     ///
-    /// It cannot be sent as a header.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the token has characters that a header cannot have.
     pub fn resource_token(token: &str) -> Result<Self> {
         Credential::resource_token(token).map(Self).map_err(Error::from)
     }

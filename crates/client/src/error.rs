@@ -10,7 +10,7 @@ use sidereal_protocol::{CosmosStatus, ErrorBody};
 
 pub use sidereal_driver::ErrorKind;
 
-use crate::batch::BatchFailure;
+use crate::batch_failure::BatchFailure;
 
 /// The result of a call.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -26,7 +26,7 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 /// fn describe(error: &Error) -> &'static str {
 ///     match error.kind() {
 ///         ErrorKind::NotFound => "there is no such item",
-///         ErrorKind::PreconditionFailed => "somebody else changed it: read it again",
+///         ErrorKind::PreconditionFailed => "another client changed it: read it again",
 ///         _ if error.may_have_been_applied() => "it may have happened: read before you repeat it",
 ///         _ => "it did not happen",
 ///     }
@@ -131,7 +131,7 @@ impl Error {
         }
     }
 
-    /// What the caller can do about it.
+    /// The kind of the error: what the caller can do about it.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
         self.0.kind
@@ -146,7 +146,7 @@ impl Error {
         batch.or_else(operation).or_else(|| self.driver()?.status())
     }
 
-    /// What the service said, in its own words.
+    /// The message of the service's error response.
     #[must_use]
     pub fn service_message(&self) -> Option<String> {
         let body = self.driver()?.response()?.body();
@@ -169,7 +169,7 @@ impl Error {
         self.0.batch.as_ref()
     }
 
-    /// What happened, attempt by attempt; none if nothing was sent.
+    /// The attempts of the call; `None` if nothing was sent.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
         let batch = self.0.batch.as_ref().map(BatchFailure::diagnostics);

@@ -33,7 +33,7 @@ pub(crate) fn encode_named_item(item: &impl Serialize) -> Result<(Bytes, String)
     Ok((body, id))
 }
 
-/// What every item has.
+/// The property that every item has: its id.
 #[derive(Deserialize)]
 struct Identified<'a> {
     #[serde(borrow)]

@@ -48,6 +48,7 @@
 #![forbid(unsafe_code)]
 
 mod batch;
+mod batch_failure;
 mod bulk;
 mod call;
 pub mod change_feed;
@@ -64,9 +65,8 @@ mod response;
 mod sealed_text;
 mod telemetry;
 
-pub use batch::{
-    BatchFailure, BatchItemOptions, BatchOperationResult, BatchResponse, TransactionalBatch,
-};
+pub use batch::{BatchItemOptions, BatchOperationResult, BatchResponse, TransactionalBatch};
+pub use batch_failure::BatchFailure;
 pub use bulk::{Bulk, BulkOperation, BulkProgress, BulkReport, BulkResult};
 pub use clients::{ContainerClient, CosmosClient, CosmosClientBuilder, DatabaseClient, FeedRange};
 pub use credential::CosmosCredential;

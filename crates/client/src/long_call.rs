@@ -1,4 +1,4 @@
-//! What the requests of one call have in common, where it makes several: options, one deadline, one cancellation.
+//! Calls of several requests: the options, the deadline and the cancellation that their requests share.
 
 use std::time::Instant;
 
@@ -36,7 +36,7 @@ impl Call {
         Self { method_options, cancellation: cancellation.cloned(), request, availability, write }
     }
 
-    /// The same for a call that begins now: its timeout is that of all its requests together.
+    /// Starts the call's clock: its timeout bounds all its requests together.
     pub(crate) fn started(mut self) -> Self {
         let timeout = self.availability.end_to_end_timeout;
         let end = timeout.and_then(|it| tokio::time::Instant::now().into_std().checked_add(it));

@@ -103,7 +103,8 @@ impl Patch {
     ///
     /// # Errors
     ///
-    /// It has no change or more than ten, a path is none, or a value could not be written.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the patch has no change or more than ten, a path is malformed, or a
+    /// value cannot be written as JSON.
     pub(crate) fn encode(self) -> Result<Bytes> {
         if let Some(refused) = self.refused {
             return Err(refused);

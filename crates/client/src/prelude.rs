@@ -1,4 +1,4 @@
-//! What most programs need: `use sidereal::prelude::*;`.
+//! The names that most programs need: `use sidereal::prelude::*;`.
 
 pub use crate::models::{
     ContainerProperties, DatabaseProperties, Etag, PartitionKey, PartitionKeyDefinition,

@@ -1,4 +1,4 @@
-//! What a call is answered with.
+//! Responses: the item or the properties, the charge, the session, the diagnostics.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -51,7 +51,7 @@ impl<T> Response<T> {
         self.headers().etag()
     }
 
-    /// What the session has seen with this response: hand it to another process to read your writes there.
+    /// The session token after this response: hand it to another process to read your writes there.
     #[must_use]
     pub fn session_token(&self) -> Option<SessionToken> {
         self.headers().session_token()
@@ -80,7 +80,7 @@ impl<T> Response<T> {
         self.inner.headers()
     }
 
-    /// What happened, attempt by attempt.
+    /// The attempts of the call, with their regions, statuses and times.
     #[must_use]
     pub fn diagnostics(&self) -> &DiagnosticsContext {
         self.inner.diagnostics()
@@ -123,8 +123,8 @@ impl Response<Item> {
     ///
     /// # Errors
     ///
-    /// The item is of another shape, or the response has none: writes bring it back only with
-    /// `content_response_on_write`.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the item does not deserialize as `M`, or the response has no item:
+    /// writes return it only with `content_response_on_write`.
     pub fn into_model<M: DeserializeOwned>(self) -> Result<M> {
         self.model()
     }
@@ -147,7 +147,7 @@ impl Response<Item> {
     ///
     /// # Errors
     ///
-    /// As [`into_model`](Self::into_model).
+    /// The errors of [`into_model`](Self::into_model).
     pub fn model<'a, M: Deserialize<'a>>(&'a self) -> Result<M> {
         decode(self.body())
     }
@@ -166,7 +166,7 @@ impl<P: DeserializeOwned> Response<P> {
     ///
     /// # Errors
     ///
-    /// The service answered with something else.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if the response does not hold such properties.
     pub fn into_properties(self) -> Result<P> {
         decode(self.body())
     }

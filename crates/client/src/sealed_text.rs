@@ -22,7 +22,7 @@ pub(crate) fn seal(version: u8, value: &impl Serialize) -> Result<String, std::f
 ///
 /// # Errors
 ///
-/// Why it is none, as half a sentence.
+/// The reason, as a clause that completes "the token is invalid: …".
 pub(crate) fn open<T: DeserializeOwned>(supported: u8, text: &str) -> Result<T, String> {
     if text.len() > MAX_BYTES {
         return Err("it is too long".to_owned());

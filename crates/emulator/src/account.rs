@@ -46,11 +46,11 @@ pub struct Account {
     grease: Option<Arc<Grease>>,
     /// Requests so far, where they are numbered for their draws.
     requests: AtomicU64,
-    /// Wakes whoever waits for a commit.
+    /// Wakes the tasks that wait for a commit.
     pub(crate) committed: watch::Sender<()>,
 }
 
-/// What is to become of a request; time and connections are the endpoint's to act on.
+/// How a request is to be disposed of; time and connections are the endpoint's to act on.
 #[derive(Debug)]
 pub(crate) enum Disposition {
     /// It is over.
@@ -83,7 +83,7 @@ impl Account {
         AccountState::open(options, Storage::open(directory)?).map(Self::of_state)
     }
 
-    /// The same on storage of another kind, for tests of what a loss of power leaves behind: a database, and a
+    /// An account on storage of another kind, for tests of what a loss of power leaves behind: a database, and a
     /// write-ahead log of so many bytes.
     #[doc(hidden)]
     pub fn open_on(
@@ -107,7 +107,7 @@ impl Account {
         }
     }
 
-    /// What the account was told to be.
+    /// The options of the account.
     #[must_use]
     pub fn options(&self) -> &AccountOptions {
         &self.state.options
@@ -367,7 +367,7 @@ impl Account {
         self.faults.reports()
     }
 
-    /// What was asked of the account since it began or since the counters were reset.
+    /// The requests to the account since it began or since the counters were reset.
     #[must_use]
     pub fn counters(&self) -> Vec<CounterRow> {
         let topology = self.state.topology.current();

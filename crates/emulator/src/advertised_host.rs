@@ -73,7 +73,7 @@ impl AdvertisedHost {
         &self.account
     }
 
-    /// The same URL on this host: scheme and port stay.
+    /// Replaces the host of a URL: scheme and port stay.
     pub(crate) fn in_url(&self, url: &str) -> String {
         let (scheme, authority) = url.split_once("://").unwrap_or(("http", url));
         match port_of(authority) {

@@ -1,4 +1,4 @@
-//! What each operation costs, in request units: one table and a few sums.
+//! Request charges (RU): one table and a few sums.
 //!
 //! The figures of reads and writes by size are the service's published ones, with linear interpolation
 //! between them. A write pays for its size and for each indexed term it adds or removes.
@@ -64,7 +64,7 @@ pub(crate) fn patch(bytes: usize, removed: u32, added: u32, operations: usize) -
     replace(bytes, removed, added) + PATCH_OPERATION * operations as f64
 }
 
-/// What a page of a query took.
+/// The work that a page of a query took.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct QueryWork {
     /// Ranges looked up in indexes.

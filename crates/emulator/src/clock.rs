@@ -87,7 +87,7 @@ impl ManualClock {
     pub fn advance(&self, by: Duration) {
         let millis = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
         // Release, paired with the Acquire of `now`: what a test did before it moved the clock is visible to
-        // whoever sees the new time.
+        // the threads that see the new time.
         self.0.fetch_add(millis, Ordering::Release);
     }
 }

@@ -82,7 +82,7 @@ pub enum ControlError {
     UnknownContainer {
         /// The container that was named, as `database/container`.
         container: String,
-        /// What there is instead, as the end of a sentence.
+        /// The alternatives, as the end of a sentence.
         known: String,
     },
     /// The container has no such partition range.
@@ -101,7 +101,7 @@ pub enum ControlError {
     /// The partition ranges cannot be split or merged so.
     #[error("{reason}")]
     LayoutRefused {
-        /// What is in the way.
+        /// The reason.
         reason: String,
     },
 }
@@ -388,7 +388,7 @@ impl Account {
             database.containers().into_iter().map(name).collect::<Vec<String>>()
         });
         match listed(names) {
-            names if names.is_empty() => "there are none yet".to_owned(),
+            names if names.is_empty() => "none exist yet".to_owned(),
             names => format!("there are {names}"),
         }
     }

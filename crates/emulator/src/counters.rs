@@ -26,7 +26,7 @@ const MAX_ROWS: usize = 10_000;
 pub struct CounterRow {
     /// The region that they reached.
     pub region: RegionName,
-    /// What they did.
+    /// The operation of the requests.
     pub operation: Operation,
     /// The kind of resource that they were about; none for a probe.
     pub resource: Option<ResourceType>,
@@ -40,7 +40,7 @@ pub struct CounterRow {
     pub sub_status: u32,
     /// How many there were.
     pub requests: u64,
-    /// What they cost, in request units.
+    /// The charge of the requests, in request units.
     pub charge: f64,
     /// The sizes of their bodies, headers aside.
     pub request_bytes: u64,

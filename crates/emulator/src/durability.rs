@@ -1,6 +1,6 @@
 //! No response leaves before what it shows is durable, in an account that is kept on disk.
 //!
-//! A response carries the point in the order of commits that it waits for in its extensions. Whoever sends it
+//! A response carries the point in the order of commits that it waits for in its extensions. The endpoint that sends it
 //! has to wait: an endpoint with a pool awaits the commit, everybody else commits on the spot.
 
 use std::sync::Arc;
@@ -71,7 +71,7 @@ impl Account {
         }
     }
 
-    /// What a response has to wait for; none if all of it is durable.
+    /// The commit that a response has to wait for; `None` if all that it shows is durable.
     pub(crate) fn durability_of(&self, reply: &Reply) -> Option<Durability> {
         let commits = self.commits()?;
         // A point read knows what it has seen. Everything else waits for whatever is queued by now.

@@ -155,7 +155,7 @@ impl Emulator {
     }
 }
 
-/// What an emulator is told to be; see [`Emulator::builder`].
+/// Builds an emulator; see [`Emulator::builder`].
 #[derive(Clone, Debug)]
 pub struct EmulatorBuilder {
     address: SocketAddr,
@@ -317,7 +317,7 @@ impl EmulatorBuilder {
 
     /// A directory that keeps the certificate from one start to the next.
     ///
-    /// Without one the certificate is made anew and stays in memory.
+    /// Without one the certificate is generated at each start and stays in memory.
     #[must_use]
     pub fn certificate_directory(mut self, directory: impl Into<PathBuf>) -> Self {
         self.certificate_directory = Some(directory.into());
@@ -484,7 +484,7 @@ fn check_region_ports(builder: &EmulatorBuilder) -> Result<(), StartError> {
     }
 }
 
-/// What URLs of a listener have for an authority: the advertised host, or where it is reached.
+/// The authority of a listener's URLs: the advertised host, or the address where it is reached.
 fn authority(host: Option<&AdvertisedHost>, reachable: SocketAddr) -> String {
     match host {
         Some(host) => format!("{host}:{}", reachable.port()),
@@ -504,7 +504,7 @@ pub enum StartError {
     PortInUse {
         /// The port that was asked for.
         port: u16,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The address cannot be listened on.
@@ -515,7 +515,7 @@ pub enum StartError {
     Listen {
         /// The address that was asked for.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
     /// The number of partitions cannot be had.
@@ -532,7 +532,7 @@ pub enum StartError {
          as https://localhost:8082/"
     )]
     Regions {
-        /// What is wrong with them.
+        /// The reason.
         problem: String,
     },
     /// The regions cannot have these ports.
@@ -541,7 +541,7 @@ pub enum StartError {
          (--region-ports 8082,8083); 0 takes any that is free"
     )]
     RegionPorts {
-        /// What is wrong with them.
+        /// The reason.
         problem: String,
     },
     /// The certificate cannot be kept in the directory.
@@ -553,7 +553,7 @@ pub enum StartError {
     CertificateDirectory {
         /// The directory that was asked for.
         directory: PathBuf,
-        /// What went wrong.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The account cannot be kept in the directory.
@@ -562,7 +562,7 @@ pub enum StartError {
     /// The certificate cannot be made or used.
     #[error("the emulator's certificate cannot be made")]
     Certificate {
-        /// What went wrong.
+        /// The cause.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
 }

@@ -15,6 +15,7 @@ use crate::account::{Account, Disposition};
 use crate::blocking_pool::BlockingPool;
 use crate::outcome::ConnectionOutcome;
 use crate::request::ClassifiedRequest;
+use crate::server::Handler;
 
 /// One endpoint of an account: the global one, or that of a region.
 ///
@@ -60,12 +61,12 @@ impl AccountEndpoint {
         Self { account, region: Some(region), closed: CancellationToken::new(), pool: None }
     }
 
-    /// The same endpoint, which does blocking work on threads of its own.
+    /// Makes the endpoint do blocking work on threads of its own.
     pub(crate) fn offloading(self) -> Self {
         Self { pool: Some(BlockingPool::new()), ..self }
     }
 
-    /// The same endpoint, whose hanging requests end with a reset when `closed` is cancelled, and its blocking
+    /// Makes hanging requests of the endpoint end with a reset when `closed` is cancelled, and its blocking
     /// work with an error.
     pub(crate) fn closed_by(self, closed: CancellationToken) -> Self {
         Self { closed, ..self }
@@ -153,5 +154,11 @@ impl AccountEndpoint {
                 ConnectionOutcome::Reset { processed: false }
             }
         }
+    }
+}
+
+impl Handler for AccountEndpoint {
+    async fn handle(&self, request: Request<Bytes>) -> ConnectionOutcome {
+        self.send(request).await
     }
 }

@@ -15,14 +15,14 @@ pub(crate) struct ServiceError {
     pub(crate) status: CosmosStatus,
     pub(crate) message: String,
     pub(crate) retry_after: Option<Duration>,
-    /// What the body carries beside code and message: the plan of a query that must be fanned out.
+    /// Further members of the body, beside code and message: the plan of a query that must be fanned out.
     pub(crate) additional: Option<Value>,
 }
 
 pub(crate) type Result<T, E = ServiceError> = std::result::Result<T, E>;
 
 impl ServiceError {
-    /// What was written cannot be kept. Whether it is there after a restart cannot be told.
+    /// The write cannot be stored. Whether it is there after a restart cannot be told.
     pub(crate) fn not_durable(reason: &str) -> Self {
         let message = format!(
             "The account cannot store what it is told, since {reason}. Whether the writes that were under way \
@@ -45,7 +45,7 @@ impl ServiceError {
         Self::bad_request(format!("Invalid value '{value}' specified for the header '{name}'."))
     }
 
-    /// A continuation that is none, or one of another query or feed.
+    /// A malformed continuation, or one of another query or feed.
     pub(crate) fn invalid_continuation(token: &str) -> Self {
         /// As much of a refused token as its refusal repeats.
         const MAX_SHOWN: usize = 64;

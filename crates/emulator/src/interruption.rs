@@ -10,7 +10,7 @@ use sidereal_query::Signal;
 /// How long a page may take: as on the service, where it is then cut, with a continuation.
 const PAGE_TIME: Duration = Duration::from_secs(5);
 
-/// Shared by the work and whoever waits for it.
+/// Shared by the work and the caller that waits for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Interruption(Arc<Shared>);
 
@@ -42,6 +42,7 @@ impl Interruption {
 
     /// Whether nobody waits for the work any more. Unlike [`signal`](Self::signal) it does not look at the time.
     pub(crate) fn is_cancelled(&self) -> bool {
+        // Relaxed: seen a few steps later is soon enough, and the flag publishes nothing.
         self.0.cancelled.load(Ordering::Relaxed)
     }
 

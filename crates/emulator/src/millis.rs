@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serializer};
 
 use crate::clock::Timestamp;
 
-/// What is counted in milliseconds.
+/// A duration in milliseconds.
 pub(crate) trait Millis {
     fn count(&self) -> u64;
     fn of(millis: u64) -> Self;
@@ -45,7 +45,7 @@ pub(crate) fn deserialize<'de, T: Millis, D: Deserializer<'de>>(
     u64::deserialize(deserializer).map(T::of)
 }
 
-/// The same, for what may be absent.
+/// The functions for values that may be absent.
 pub(crate) mod optional {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 

@@ -1,4 +1,4 @@
-//! What a request does, as dispatch, fault rules and counters name it.
+//! Operations of requests, as dispatch, fault rules and counters name them.
 //!
 //! The words are those of the protocol, with one more: a change feed is told from the reading of a feed,
 //! since the two fail and cost differently.
@@ -8,7 +8,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-/// What a request does.
+/// The operation of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "&'static str", try_from = "String")]
 #[non_exhaustive]

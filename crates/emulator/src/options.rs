@@ -1,4 +1,4 @@
-//! What an account is told to be, with every default.
+//! Options of an account, with every default.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const PUBLISHED_KEY: &str =
 /// accounts of several regions.
 const MAX_STALENESS: u64 = 100_000;
 
-/// What an account is told to be.
+/// Options of an account.
 #[derive(Clone, Debug)]
 pub struct AccountOptions {
     /// The key that requests are signed with; the published emulator key by default.

@@ -1,4 +1,4 @@
-//! What a client sees of its request: a response as a rule, or what a fault rule or an outage makes of
+//! Outcomes that a client sees of its request: a response as a rule, or what a fault rule or an outage makes of
 //! its connection. And what the account learns of the client: whether it is on this machine.
 //!
 //! The boundary between the account and a transport: the account does not know what a connection is, and
@@ -9,7 +9,7 @@ use std::net::IpAddr;
 use bytes::Bytes;
 use http::{Extensions, Response};
 
-/// What a client sees of its request.
+/// The outcome of a request, as its client sees it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ConnectionOutcome {

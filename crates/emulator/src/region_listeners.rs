@@ -4,8 +4,6 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use bytes::Bytes;
-use http::Request;
 use rustls::ServerConfig;
 use sidereal_protocol::RegionName;
 use thiserror::Error;
@@ -14,8 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::account::Account;
 use crate::control::ControlError;
 use crate::endpoint::AccountEndpoint;
-use crate::outcome::ConnectionOutcome;
-use crate::server::{Handler, Limits, Listener, Server, ServerSetup};
+use crate::server::{Limits, Listener, Server, ServerSetup};
 
 /// A server per region; none where the account has a single region, which its global port serves.
 #[derive(Debug)]
@@ -50,7 +47,7 @@ pub enum RegionError {
         region: RegionName,
         /// The address it had.
         address: SocketAddr,
-        /// What the system said.
+        /// The error of the operating system.
         source: io::Error,
     },
 }
@@ -147,12 +144,6 @@ impl RegionListeners {
 
     fn lock(&self) -> MutexGuard<'_, Vec<RegionListener>> {
         self.listeners.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Handler for AccountEndpoint {
-    async fn handle(&self, request: Request<Bytes>) -> ConnectionOutcome {
-        self.send(request).await
     }
 }
 

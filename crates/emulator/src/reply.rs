@@ -18,7 +18,7 @@ pub(crate) const AGENT: &str = concat!("sidereal-emulator/", env!("CARGO_PKG_VER
 /// Room for the headers of any response: 24 fit without the map growing on the way.
 const HEADER_CAPACITY: usize = 24;
 
-/// What a handler returns.
+/// The reply of a handler.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: CosmosStatus,
@@ -107,7 +107,7 @@ impl Reply {
         if drop { Self { body: Bytes::new(), ..self } } else { self }
     }
 
-    /// The same with its body in the service's binary form of JSON; an error stays text.
+    /// Writes the body in the service's binary form of JSON; an error stays text.
     pub(crate) fn in_binary(self) -> Self {
         if self.status.code() >= 300 || self.body.is_empty() {
             return self;

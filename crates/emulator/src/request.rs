@@ -33,7 +33,7 @@ const MOST_OF_SHORT_PAGE: u64 = 3;
 #[derive(Clone, Debug)]
 pub(crate) struct Arrival {
     pub(crate) now: Timestamp,
-    /// The same moment, as finely as the clock counts.
+    /// That moment, as finely as the clock counts.
     pub(crate) since_epoch: Duration,
     /// The index of the region that the request reached.
     pub(crate) region: usize,
@@ -66,7 +66,7 @@ pub(crate) struct ClassifiedRequest {
     container: Option<Arc<Container>>,
     /// The client's activity id, or one of our own.
     pub(crate) activity_id: HeaderValue,
-    /// Ends the request's work early; none where it runs on the thread of whoever waits for it.
+    /// Ends the request's work early; `None` where it runs on the thread of the caller that waits for it.
     pub(crate) interruption: Option<Interruption>,
     /// Which latitudes its answer uses; none where the account answers as conveniently as it can.
     pub(crate) draw: Option<Draw>,
@@ -105,7 +105,7 @@ impl ClassifiedRequest {
         }
     }
 
-    /// The same request, arriving again: after a delay it meets the account as it is then.
+    /// Lets the request arrive again: after a delay it meets the account as it is then.
     pub(crate) fn arriving(self, arrival: Arrival, catalog: &Catalog) -> Self {
         let container = self.path.as_ref().ok().and_then(|path| catalog.container(path.link()));
         let Arrival { now, since_epoch: _, region, topology } = arrival;
@@ -134,7 +134,7 @@ impl ClassifiedRequest {
         &self.method
     }
 
-    /// What the request does.
+    /// The operation of the request.
     pub(crate) fn operation(&self) -> Operation {
         self.operation
     }
@@ -217,7 +217,7 @@ impl ClassifiedRequest {
         Some(body.get("id")?.as_str()?.to_owned())
     }
 
-    /// What decides whether the items of the request's container have expired.
+    /// Decides whether the items of the request's container have expired.
     pub(crate) fn expiry(&self) -> Expiry {
         let container = self.container.as_ref();
         container.map_or_else(|| Expiry::new(None, self.now), |it| it.expiry(self.now))
@@ -228,7 +228,7 @@ impl ClassifiedRequest {
         self.path.as_ref().map_or(&ResourceLink::ACCOUNT, RequestPath::link)
     }
 
-    /// What the region that the request reached has of a partition by now.
+    /// The view of a partition in the region that the request reached, as it is by now.
     pub(crate) fn view<'a>(&self, partition: &'a Partition) -> ReplicaView<'a> {
         partition.view(self.region, &self.topology, self.now)
     }

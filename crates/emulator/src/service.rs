@@ -12,7 +12,7 @@ use sidereal_protocol::{
 use crate::error::{Result, ServiceError};
 use crate::handlers::{
     account, batch, change_feed, containers, databases, items, offers, partition_delete,
-    partition_ranges, query, query_plan,
+    partition_ranges, query,
 };
 use crate::operation::Operation;
 use crate::outcome::ClientOrigin;
@@ -252,7 +252,7 @@ fn dispatch(
         }
         (Kind::PartitionKey, _, Op::Delete) => partition_delete::run(account, request),
 
-        (Kind::Document, true, Op::QueryPlan) => query_plan::answer(request),
+        (Kind::Document, true, Op::QueryPlan) => query::plan(request),
         (Kind::Document, true, Op::Query) => query::run(account, request),
         (Kind::Document, true, Op::Batch) => batch::run(account, request),
         (Kind::Document, true, Op::Create) => items::create(account, request),

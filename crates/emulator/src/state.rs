@@ -1,4 +1,4 @@
-//! What an account holds and what handlers need of it: options, catalog, topology, throughput.
+//! The state of an account that handlers need: options, catalog, topology, throughput.
 //!
 //! The innermost layer: nothing here knows fault rules, counters or the admin API, which act on an
 //! account from outside.

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crate::clock::Timestamp;
 
-/// What a partition has spent in the current second (the window). One atomic word, so that no request waits
-/// for another: the second in the upper half, hundredths of request units in the lower.
+/// The request units that a partition has spent in the current second (the window). One atomic word, so that no
+/// request waits for another: the second in the upper half, hundredths of request units in the lower.
 #[derive(Debug, Default)]
 pub(crate) struct Budget(AtomicU64);
 
@@ -36,6 +36,7 @@ impl Budget {
             Some(pack(current, spent))
         };
         // The closure always has a next value, so the update cannot fail.
+        // Relaxed: second and amount are one word, so the update is atomic by itself and orders nothing else.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
     }
 }

@@ -11,7 +11,7 @@ use sidereal_protocol::RegionName;
 
 use crate::clock::Timestamp;
 
-/// What the account knows of its regions.
+/// The regions of the account, as an immutable snapshot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Topology {
     pub(crate) regions: Vec<Region>,
@@ -26,7 +26,7 @@ pub(crate) struct Topology {
     pub(crate) stored: bool,
 }
 
-/// What is kept of a topology on disk. Not which regions are offline, and not their ports: an outage is over
+/// The part of a topology that is kept on disk. Not which regions are offline, and not their ports: an outage is over
 /// when the account starts again.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct TopologyRecord {
@@ -117,7 +117,7 @@ impl Topology {
         }
     }
 
-    /// What is kept of it on disk.
+    /// The part that is kept on disk.
     pub(crate) fn record(&self) -> TopologyRecord {
         let handover = self.handover.map(|handover| HandoverRecord {
             from: handover.from as u32,

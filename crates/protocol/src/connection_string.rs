@@ -10,7 +10,7 @@ use crate::secret::Secret;
 
 /// The endpoint and key of an account, as the portal hands them out.
 ///
-/// `Debug` redacts the key, and every other setting, which may be a secret too. There is no `Display`:
+/// `Debug` redacts the key, and every other setting, which may be a secret too. `Display` is not implemented:
 /// printing would either leak the key or produce something that does not read back; see [`expose_secret`](Self::expose_secret).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConnectionString {

@@ -44,7 +44,7 @@ wire_enum! {
     /// How a read relates to the account's consistency; replaces the consistency level when set.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
     pub enum ReadConsistencyStrategy: "read consistency strategy" {
-        /// What the account or the consistency level says. Sends no header.
+        /// The account's default, or the consistency level's. Sends no header.
         #[default]
         Default = "Default",
         /// Any replica answers.

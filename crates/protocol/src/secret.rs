@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
-    /// What output shows in its stead.
+    /// The text that replaces a secret in output.
     pub const REDACTED: &'static str = "[REDACTED]";
 
     /// Takes ownership of the text. What the caller copied before stays the caller's to erase.

@@ -40,7 +40,7 @@ impl Text {
         Self::from(str::from_utf8(&bytes[..end]).unwrap_or_default())
     }
 
-    /// The same text, however short, behind a shared count: for one that is shared more often than it is cloned.
+    /// Puts the text behind a shared count, however short it is: for one that is shared more often than it is cloned.
     pub(crate) fn into_shared(self) -> Self {
         Self::Shared(self.to_shared())
     }

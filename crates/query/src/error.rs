@@ -1,4 +1,4 @@
-//! What can go wrong, by stage: reading the text, giving it meaning, running it, planning it.
+//! Errors by stage: reading the text, giving it meaning, running it, planning it.
 //!
 //! Each type is a value to match on; `Display` is prose. [`ServiceError`] renders the first two in
 //! the shape the service answers with, so a server needs no second wording.
@@ -16,7 +16,7 @@ pub struct SyntaxError {
     pub end: usize,
     /// The offending text, empty at the end of the query.
     pub near: String,
-    /// What would have been accepted instead.
+    /// The tokens that would have been accepted instead.
     pub expected: String,
     /// Which rule of the language was broken.
     pub kind: SyntaxErrorKind,
@@ -178,7 +178,7 @@ pub enum EvalError {
          needs every document first"
     )]
     RunTooLong(u64),
-    /// Whoever asked for the result does not want it any more.
+    /// The evaluation was cancelled: its result is not wanted any more.
     #[error("the query was cancelled")]
     Cancelled,
     /// A scalar subquery gave several rows.

@@ -33,7 +33,7 @@ pub(crate) struct Token {
     pub(crate) end: usize,
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     End,

@@ -25,6 +25,7 @@
 //! come in by reference, and nothing is read or written on the side.
 
 mod aggregate;
+mod context;
 mod document;
 mod error;
 mod eval;
@@ -33,6 +34,7 @@ mod lexer;
 pub mod limits;
 mod members;
 pub mod merge;
+mod meter;
 pub mod order;
 mod parser;
 pub mod plan;
@@ -40,14 +42,12 @@ mod print;
 pub mod tree;
 mod value;
 
+pub use context::{Context, Signal};
 pub use document::parse_document;
 pub use error::{
     CompileError, EvalError, PlanError, QueryError, ServiceError, SyntaxError, SyntaxErrorKind,
 };
-pub use eval::{
-    Condition, Context, Counters, Flow, Parameters, Program, Progress, Row, Run, Shape, Signal,
-    Taken,
-};
+pub use eval::{Condition, Counters, Flow, Parameters, Program, Progress, Row, Run, Shape, Taken};
 pub use limits::Limits;
 pub use members::{DocumentMembers, parse_at};
 pub use parser::parse;

@@ -29,7 +29,7 @@ pub const MAX_REGEX_BACKTRACKING: usize = 100_000;
 /// Longest string `REPLICATE` produces, in characters; beyond it the result is undefined.
 pub const MAX_REPLICATED_LENGTH: usize = 10_000;
 
-/// What one execution may cost.
+/// Limits of one execution.
 ///
 /// Work is counted in the evaluator's own steps (about one per node of an expression and per 64 bytes read or
 /// built), so that the same query over the same documents ends at the same place on every machine.

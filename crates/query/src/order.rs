@@ -115,6 +115,11 @@ pub(crate) fn relation(left: View<'_>, right: View<'_>) -> Option<Ordering> {
     comparable.then(|| compare_views(left, right))
 }
 
+/// Whether an array holds a value.
+pub(crate) fn contains(items: &[Value], value: View<'_>) -> bool {
+    items.iter().any(|item| same(View::of(item), value))
+}
+
 /// Whether two values are the same, whatever their types.
 pub(crate) fn same(left: View<'_>, right: View<'_>) -> bool {
     match (left, right) {

@@ -32,11 +32,11 @@ pub struct Select {
     pub distinct: bool,
     /// `TOP n`
     pub top: Option<Count>,
-    /// What each row becomes.
+    /// The expression of each row.
     pub projection: Projection,
 }
 
-/// What each row becomes.
+/// The expressions of each row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Projection {
     /// `*`
@@ -137,7 +137,7 @@ pub enum OrderBy {
 /// One sort key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderKey {
-    /// What is compared.
+    /// The value that is compared.
     pub expression: Expr,
     /// Which way.
     pub direction: Direction,

@@ -215,7 +215,7 @@ impl<'a> Datum<'a> {
         })
     }
 
-    /// The same value, tied to no document.
+    /// Detaches the value from its document.
     pub(crate) fn into_owned(self) -> Datum<'static> {
         self.into_value().map_or(Datum::Undefined, Datum::owned)
     }
@@ -246,7 +246,7 @@ impl<'a> Datum<'a> {
 
     /// Roughly the memory that holding the value takes: nothing for what a document owns.
     pub(crate) fn held_size(&self) -> usize {
-        /// What a value takes by itself.
+        /// The size of a value itself, without what it points to.
         const DATUM: usize = 64;
         DATUM
             + match self {
@@ -269,7 +269,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// What a value without text counts for.
+/// The size that a value without text counts for.
 const SCALAR_SIZE: usize = 8;
 
 fn size(value: &Value) -> usize {

@@ -87,8 +87,9 @@ impl AccountArguments {
         options.availability.end_to_end_timeout = Some(self.timeout);
         if self.accept_invalid_certs {
             if selection::is_service(endpoint) {
-                let sentence =
-                    format!("--accept-invalid-certs is for emulators, and {endpoint} is none");
+                let sentence = format!(
+                    "--accept-invalid-certs is for emulators, and {endpoint} is not an emulator"
+                );
                 return Err(Failure::new(ExitStatus::Usage, sentence)
                     .with_hint("trust a proxy's root with --trust FILE"));
             }

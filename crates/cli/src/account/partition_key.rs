@@ -16,7 +16,7 @@ pub(crate) struct KeyArguments {
     partition_key: Vec<Components>,
 }
 
-/// What one flag holds: one component, or all of them as a list.
+/// The value of one flag: one component, or all of them as a list.
 #[derive(Clone, Debug)]
 struct Components(Vec<PartitionKeyValue>);
 

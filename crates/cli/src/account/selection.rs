@@ -17,7 +17,7 @@ const PREFIXES: [&str; 3] = ["COSMOSDB_", "COSMOS_", "AZURE_COSMOS_"];
 pub(super) const ENDPOINT_HINT: &str =
     "an endpoint is written https://HOST/ or, of an emulator, http://HOST:PORT/";
 
-/// What the command line says about the account.
+/// The account flags of the command line.
 #[derive(Debug, Default)]
 pub(super) struct Wanted {
     pub(super) emulator: bool,
@@ -79,7 +79,7 @@ pub(super) fn select(
     Ok(Selection { endpoint, key })
 }
 
-/// What the environment says of the account, as rows beside those of the driver's settings.
+/// The account's environment variables, as rows beside those of the driver's settings.
 pub(crate) fn account_settings(variable: impl Fn(&str) -> Option<String>) -> Vec<Setting> {
     let setting = |name: &str, variables: [&'static str; 3], default: Option<&str>, description| {
         let found =

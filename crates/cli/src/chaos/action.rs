@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use sidereal_protocol::RegionName;
 
 use super::client::Call;
-use super::fault::FaultArguments;
+use super::fault::{FaultArguments, millis};
 use super::tables;
 use crate::values::duration;
 
@@ -226,10 +226,6 @@ fn of_region(region: &RegionName, action: &str) -> String {
 fn encoded(text: &str) -> String {
     // Encodes slashes too: a name is one segment of the path.
     utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
-}
-
-pub(super) fn millis(wait: Duration) -> Value {
-    Value::from(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn get(path: &str) -> Call {

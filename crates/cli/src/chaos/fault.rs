@@ -10,7 +10,6 @@ use sidereal_emulator::{
 };
 use sidereal_protocol::{PartitionKeyRangeId, RegionName, ResourceType};
 
-use super::action::millis;
 use crate::values::duration;
 
 #[derive(Args, Debug)]
@@ -167,6 +166,10 @@ impl FaultArguments {
             None => FaultEffect::Hang,
         }
     }
+}
+
+pub(super) fn millis(wait: Duration) -> Value {
+    Value::from(u64::try_from(wait.as_millis()).unwrap_or(u64::MAX))
 }
 
 fn status(text: &str) -> Result<(u16, u32), String> {

@@ -1,4 +1,4 @@
-//! What `sidereal emulator` prints when it is ready: a line of JSON for programs, a short page for people.
+//! The ready message of `sidereal emulator`: a line of JSON for programs, a short page for people.
 
 use std::path::Path;
 

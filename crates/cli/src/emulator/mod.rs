@@ -5,8 +5,6 @@ mod arguments;
 mod load;
 mod status;
 
-use std::io;
-
 use sidereal_emulator::{Emulator, StartError};
 use sidereal_protocol::AccountKey;
 use thiserror::Error;
@@ -16,6 +14,7 @@ pub(crate) use arguments::EmulatorArguments;
 use crate::account::read_key;
 use crate::command::block_on;
 use crate::failure::{ExitStatus, Failure};
+use crate::signals::Signals;
 use crate::{input, output, state};
 
 /// Why the emulator did not run.
@@ -48,7 +47,7 @@ pub(crate) fn run(arguments: &EmulatorArguments) -> Result<(), Failure> {
 }
 
 async fn serve(arguments: &EmulatorArguments) -> Result<(), Failure> {
-    // Before anything is printed: whoever reads the first line may send a signal, and without a handler its
+    // Before anything is printed: a reader of the first line may send a signal, and without a handler its
     // default action would end the process without a graceful shutdown.
     let mut signals = Signals::listen().map_err(Failure::system)?;
     let contents = arguments.load.as_deref().map(load::read).transpose()?;
@@ -109,44 +108,4 @@ async fn start(arguments: &EmulatorArguments) -> Result<Emulator, Failure> {
         builder = builder.key(AccountKey::from_base64(key.expose_secret()).map_err(RunError::Key)?);
     }
     Ok(builder.start().await.map_err(RunError::Start)?)
-}
-
-/// The ways in which the system asks a process to end.
-#[cfg(unix)]
-pub(crate) struct Signals {
-    interrupt: tokio::signal::unix::Signal,
-    terminate: tokio::signal::unix::Signal,
-}
-
-#[cfg(unix)]
-impl Signals {
-    pub(crate) fn listen() -> io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
-        Ok(Self {
-            interrupt: signal(SignalKind::interrupt())?,
-            terminate: signal(SignalKind::terminate())?,
-        })
-    }
-
-    pub(crate) async fn recv(&mut self) {
-        // Unbiased: both end the command in the same way.
-        tokio::select! {
-            _ = self.interrupt.recv() => {}
-            _ = self.terminate.recv() => {}
-        }
-    }
-}
-
-#[cfg(windows)]
-pub(crate) struct Signals(tokio::signal::windows::CtrlC);
-
-#[cfg(windows)]
-impl Signals {
-    pub(crate) fn listen() -> io::Result<Self> {
-        Ok(Self(tokio::signal::windows::ctrl_c()?))
-    }
-
-    pub(crate) async fn recv(&mut self) {
-        self.0.recv().await;
-    }
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressStyle};
 use sidereal_emulator::{Account, RegionState};
 
-/// How often the line is written anew.
+/// How often the line is redrawn.
 const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Keeps the line up to date until it is dropped; where there is no terminal it waits and prints nothing.

@@ -32,7 +32,7 @@ pub(super) struct Chunk {
     pub(super) is_last: bool,
 }
 
-/// A line without its end, or why it is none.
+/// A line without its end, or why it is malformed.
 type RawLine = Result<Vec<u8>, String>;
 
 /// A line that is no item.

@@ -203,7 +203,7 @@ fn read(source: impl Read, name: &str) -> Result<String, Failure> {
     }
 }
 
-/// The item of a text, or why it is none.
+/// Parses an item, or says why the text is malformed.
 pub(super) fn item_of(text: &str) -> Result<Value, String> {
     let item: Value =
         serde_json::from_str(text).map_err(|error| format!("it is not JSON: {error}"))?;

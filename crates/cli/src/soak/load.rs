@@ -157,6 +157,7 @@ impl Load {
             // While the emulator is down it is looked again.
             if let Ok(found) = self.provider.find_instances(&search).await {
                 let roots = found.iter().filter(|it| !it.instance_id.contains('.')).count();
+                // Relaxed: a number for the progress line.
                 self.running.store(roots, Ordering::Relaxed);
                 for instance in found {
                     let status = instance.custom_status.unwrap_or_default();

@@ -77,7 +77,7 @@ const DRAWN: [Kind; 10] = [
     Kind::Children,
 ];
 
-/// One orchestration in so many has texts of up to the largest size.
+/// One in this many orchestrations has texts of up to the largest size.
 const LARGE_EVERY: u64 = 32;
 
 /// Which of them: not the first, which has many children.
@@ -90,7 +90,7 @@ const SMALL_BITS: u32 = 12;
 const NARROW: RangeInclusive<usize> = 2..=6;
 const WIDE: RangeInclusive<usize> = 60..=90;
 
-/// One fan-out of a root in so many is wide.
+/// One in this many fan-outs of a root is wide.
 const WIDE_EVERY: u8 = 8;
 
 const LONGEST_TIMER_MS: u64 = 500;

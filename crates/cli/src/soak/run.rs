@@ -21,10 +21,10 @@ use super::report::{self, Summary, Tail};
 use super::site::{Site, free_port};
 use super::supervisor::{Account, EmulatorProcess, Workers};
 use crate::command::block_on;
-use crate::emulator::Signals;
 use crate::failure::{ExitStatus, Failure};
 use crate::output;
 use crate::progress::Progress;
+use crate::signals::Signals;
 
 /// The bound of everything beside the duration and the tail: starting the processes, restarting the emulator for the
 /// last time, and reading the container.

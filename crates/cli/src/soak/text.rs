@@ -9,7 +9,7 @@ const PRIME: u64 = 0x0000_0100_0000_01b3;
 /// Characters that JSON escapes, and characters of two, three and four bytes of UTF-8.
 const SPECIAL: [char; 8] = ['"', '\\', '\n', '\u{1}', 'é', '界', '🦀', '/'];
 
-/// One character in so many is special.
+/// One in this many characters is special.
 const SPECIAL_EVERY: usize = 6;
 
 /// The checksum after a step: the name and the value of every step and their order count.

@@ -26,7 +26,7 @@ pub(super) struct Settings {
     pub(super) diagnostics: bool,
 }
 
-/// What came of a query.
+/// The outcome of a query.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     pub(super) rows: usize,
@@ -37,7 +37,7 @@ pub(super) struct Summary {
     pub(super) rest: Rest,
 }
 
-/// What is left of a query that was stopped.
+/// The rest of a query that was stopped.
 #[derive(Debug, Default)]
 pub(super) enum Rest {
     #[default]

@@ -9,7 +9,7 @@ use super::query::{Asked, Rest, Settings, execute};
 use super::statement::{StatementReader, Step};
 use crate::account::ContainerName;
 use crate::command::Format;
-use crate::failure::{ExitStatus, Failure};
+use crate::failure::{self, ExitStatus, Failure};
 use crate::output;
 
 /// Rows at a prompt before it waits for \next: what one can look at.
@@ -30,7 +30,7 @@ A query ends with a semicolon and may go over several lines.
   \\quit                     leave (Ctrl-D does too; Ctrl-C gives up a query)
 ";
 
-/// What is chosen and what is going on.
+/// The state of a session: its settings, its container, the query under way.
 pub(super) struct Session {
     client: CosmosClient,
     container: Option<ContainerName>,
@@ -97,7 +97,7 @@ impl Session {
                 Err(failure) if !self.is_interactive => return Err(failure),
                 Err(failure) if failure.status() == ExitStatus::ClosedPipe => return Err(failure),
                 Err(failure) => {
-                    output::report(&failure); // The status is that of the command, which goes on.
+                    failure::report(&failure); // The status is that of the command, which goes on.
                 }
             }
         }

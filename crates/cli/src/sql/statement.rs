@@ -3,7 +3,7 @@
 /// No statement is longer; the service takes 512 KB.
 const MAX_STATEMENT_BYTES: usize = 1024 * 1024;
 
-/// What a line brought.
+/// The meaning of one line of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Step {
     /// A whole query.

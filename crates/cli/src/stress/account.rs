@@ -40,7 +40,7 @@ impl StressAccount {
         Self { client, database, emulator: None }
     }
 
-    /// What the account has counted so far, of requests and request units; none where nobody else counts.
+    /// The account's counters of requests and request units; `None` if the account does not count.
     pub(super) fn counted(&self) -> Option<(u64, f64)> {
         let counters = self.emulator.as_ref()?.account().counters();
         let sum = |(requests, charge): (u64, f64), row: sidereal_emulator::CounterRow| {

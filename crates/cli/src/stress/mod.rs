@@ -33,7 +33,7 @@ pub(crate) struct StressArguments {
     account: AccountArguments,
     #[command(flatten)]
     format: FormatArguments,
-    /// What is run.
+    /// The workload to run.
     #[arg(long, value_enum, default_value_t = Workload::All)]
     workload: Workload,
     /// Dispatchers and workers of the runtime, as ORCHESTRATIONS/ACTIVITIES; a run for each pair.
@@ -59,7 +59,7 @@ pub(crate) struct StressArguments {
     round_trip: Duration,
 }
 
-/// What is run.
+/// A workload of the stress harness.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Workload {
     /// Orchestrations that fan out to activities.

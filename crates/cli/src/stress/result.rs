@@ -1,4 +1,4 @@
-//! What a run came to, as a row of the table.
+//! The result of a run, as a row of the table.
 
 use duroxide::provider_stress_test::core::StressTestResult;
 use serde_json::{Value, json};

@@ -38,7 +38,7 @@ impl Account {
         command
     }
 
-    /// What a command prints.
+    /// The output of a command.
     pub(crate) fn says(&self, arguments: &[&str]) -> String {
         says(&mut self.command(arguments))
     }
@@ -49,7 +49,7 @@ impl Account {
         said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// What a command that is given this text prints, to standard output and standard error.
+    /// The output of a command that is given this text, on standard output and standard error.
     pub(crate) fn given(&self, arguments: &[&str], text: &str) -> (Option<i32>, String, String) {
         let mut command = self.command(arguments);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());

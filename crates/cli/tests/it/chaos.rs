@@ -46,14 +46,14 @@ impl Emulator {
             .unwrap()
     }
 
-    /// What an action prints.
+    /// The output of an action.
     fn says(&self, arguments: &[&str]) -> String {
         let Output { status, stdout, stderr } = self.chaos(arguments);
         assert!(status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&stderr));
         String::from_utf8(stdout).unwrap()
     }
 
-    /// The same as JSON.
+    /// The output of an action as JSON.
     fn tells(&self, arguments: &[&str]) -> Value {
         let said = self.says(&[arguments, &["--json"]].concat());
         serde_json::from_str(&said).unwrap()

@@ -9,7 +9,7 @@ fn rows(command: &mut std::process::Command) -> Vec<Value> {
 }
 
 #[test]
-fn every_setting_is_listed_with_its_value_its_source_its_variable_and_its_meaning() {
+fn every_setting_is_listed_with_value_source_variable_and_meaning() {
     let all = rows(&mut command(&["config"]));
     assert!(all.len() > 60, "{}", all.len());
     for row in &all {

@@ -33,7 +33,7 @@ impl Drop for Directory {
     }
 }
 
-/// What the emulator answers to `GET /probe` in cleartext.
+/// The emulator's answer to `GET /probe` in cleartext.
 fn probe(emulator: &Running) -> String {
     let address = emulator.fact("endpoint").trim_start_matches("https://").trim_end_matches('/');
     let mut stream = TcpStream::connect(address).unwrap();

@@ -178,7 +178,7 @@ fn undeliverable_messages_are_listed_and_delivered_again() {
 }
 
 #[test]
-fn what_is_not_there_and_what_is_no_container_of_orchestrations_is_refused() {
+fn a_missing_container_and_one_without_orchestrations_are_refused() {
     let account = Account::with_orders();
     let said = account.refuses(3, &["orch", "list"]);
     assert!(said.contains("duroxide/duroxide") && said.contains("--container"), "{said}");

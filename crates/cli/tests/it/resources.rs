@@ -24,7 +24,7 @@ fn a_database_is_created_listed_shown_and_deleted() {
 }
 
 #[test]
-fn a_container_is_created_with_all_it_can_have_and_shown_with_its_partitions() {
+fn a_container_is_created_with_every_setting_and_shown() {
     let account = Account::start(&["--partitions", "3"]);
     account.says(&["db", "create", "shop"]);
     let create = ["container", "create", "shop/orders", "--partition-key"];

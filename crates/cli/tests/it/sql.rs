@@ -68,7 +68,7 @@ fn the_cost_goes_to_standard_error_and_so_do_diagnostics() {
 }
 
 #[test]
-fn a_script_is_carried_out_statement_by_statement_and_ends_at_the_first_failure() {
+fn a_script_runs_statement_by_statement_until_the_first_failure() {
     let account = with_items();
     let script = "\\use shop/orders\n\\param k=3\nSELECT VALUE c.id\n  FROM c WHERE c.n = @k; SELECT 'a;b' AS s;\n\
                   \\list\n\\param\n\\format table\nSELECT 1 AS one";

@@ -14,7 +14,7 @@ pub(crate) struct Connection {
     key: AccountKey,
 }
 
-/// What came back: the status, the session token and the body.
+/// A response: its status, session token and body.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) session: Option<String>,

@@ -1,4 +1,4 @@
-//! What a bulk is told beside its operations.
+//! Building a bulk: its limits, its callbacks, and the calls that execute it.
 
 use std::fmt;
 
@@ -18,6 +18,24 @@ const MAX_CONCURRENCY: usize = 32;
 const MAX_CONCURRENCY_PER_RANGE: usize = 8;
 /// Bytes of operations that were taken and are not over.
 const MAX_HELD_BYTES: usize = 32 * 1024 * 1024;
+
+impl ContainerClient {
+    /// Many operations on items of any partition keys, each by itself, in as few requests as they fit into.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::prelude::*;
+    ///
+    /// let outdated = ["1", "2", "3"].map(|id| BulkOperation::delete_item("contoso", id));
+    /// let report = orders.bulk().execute(outdated).await?;
+    /// assert!(report.is_success());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn bulk(&self) -> Bulk {
+        Bulk::new(self.clone())
+    }
+}
 
 /// Many operations on the items of a container, of any partition keys: see [`ContainerClient::bulk`].
 ///
@@ -53,7 +71,7 @@ pub struct Bulk {
 
 pub(super) type ProgressCallback = Box<dyn FnMut(BulkProgress) + Send>;
 
-/// What a bulk may use at once.
+/// Bounds of a bulk: concurrency and bytes in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) concurrency: usize,
@@ -135,7 +153,8 @@ impl Bulk {
     ///
     /// # Errors
     ///
-    /// The container cannot be read. That an operation failed is in its result.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist. A failed operation is not an error of
+    /// the bulk: it is in that operation's result.
     pub async fn execute(
         self,
         operations: impl IntoIterator<Item = BulkOperation>,
@@ -158,7 +177,7 @@ impl Bulk {
     ///
     /// # Errors
     ///
-    /// As [`execute`](Self::execute).
+    /// The errors of [`execute`](Self::execute).
     pub async fn execute_stream(
         self,
         operations: impl Stream<Item = BulkOperation>,

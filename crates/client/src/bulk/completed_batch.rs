@@ -7,7 +7,7 @@ use sidereal_driver::CosmosResponse;
 use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_protocol::{BatchResult, PartitionKeyRangeId};
 
-use super::lane::Pending;
+use super::range_queue::Pending;
 use super::verdict::{Again, Verdict, judge_request, judge_result};
 use crate::error::OperationFailure;
 use crate::response::decode;

@@ -15,8 +15,8 @@ use tokio::time::Instant;
 
 use super::builder::{Limits, ProgressCallback};
 use super::completed_batch::{CompletedBatch, Judged, judge, refusal, results_of};
-use super::lane::{Lane, Pending};
 use super::operation::{Name, batch_body};
+use super::range_queue::{Pending, RangeQueue};
 use super::results::Results;
 use super::source::Source;
 use super::verdict::{Again, Verdict};
@@ -29,10 +29,10 @@ use crate::{BatchOperationResult, ContainerClient, Error, Result};
 
 /// Operations that are taken in one go, between two looks at what has come back.
 const TAKEN_AT_ONCE: usize = 1_000;
-/// Operations that were taken and are not over, whatever their size: lanes of many ranges need room to fill.
+/// Operations that were taken and are not over, whatever their size: queues of many ranges need room to fill.
 const MAX_HELD_OPERATIONS: usize = 50_000;
 
-/// What a bulk does when its call is over.
+/// The activity named in the error when the deadline passes or the caller cancels.
 const WAITED: &str = "operations waited to be sent";
 
 /// A bulk under way.
@@ -47,7 +47,7 @@ pub(super) struct Engine<S> {
     limits: Limits,
     callback: Option<ProgressCallback>,
     source: Source<S>,
-    lanes: BTreeMap<PartitionKeyRangeId, Lane>,
+    lanes: BTreeMap<PartitionKeyRangeId, RangeQueue>,
     in_flight: JoinSet<CompletedBatch>,
     /// The operations that were taken and are not over, by their position.
     open: HashMap<usize, Name>,
@@ -58,7 +58,7 @@ pub(super) struct Engine<S> {
     progress: BulkProgress,
 }
 
-/// What was waited for.
+/// An event that the engine waits for.
 enum Event<T> {
     Completed(Box<CompletedBatch>),
     Taken(Option<T>),
@@ -155,7 +155,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         true
     }
 
-    /// Puts an operation into the lane of its partition range; fails it if it has none.
+    /// Puts an operation into the queue of its partition range; fails it if it has none.
     fn accept(&mut self, operation: BulkOperation) {
         let (name, encoded) = operation.encoded(self.wants_items);
         let index = self.progress.taken;
@@ -187,11 +187,11 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         }
     }
 
-    /// The lane of an operation, by the partition ranges that are known now.
-    fn lane(&mut self, operation: &Pending) -> &mut Lane {
+    /// The queue of an operation, by the partition ranges that are known now.
+    fn lane(&mut self, operation: &Pending) -> &mut RangeQueue {
         let range = self.metadata.ranges().at(&operation.effective_key).id().clone();
         let per_range = self.limits.per_range;
-        self.lanes.entry(range).or_insert_with(|| Lane::new(Window::new(per_range)))
+        self.lanes.entry(range).or_insert_with(|| RangeQueue::new(Window::new(per_range)))
     }
 
     /// Sends what can be sent: one batch of each range in turn, so that none waits for another's.
@@ -315,7 +315,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         }
     }
 
-    /// What a batch says of how much its range can take.
+    /// The feedback of a batch for its range's congestion window.
     fn adjust(
         &mut self,
         range: &PartitionKeyRangeId,
@@ -329,7 +329,7 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
         });
         let throttles: Vec<_> = throttles.collect();
         self.progress.throttled += throttles.len();
-        // Moved: a split that is under way. One that is over leaves nothing in this lane.
+        // Moved: a split that is under way. One that is over leaves nothing in this queue.
         let has_failed =
             judged.iter().any(|it| matches!(it.again(), Some(Again::Failed | Again::Moved)));
         // Throttled and waited out by the driver: the range has had enough all the same.

@@ -65,19 +65,19 @@ impl BulkOperation {
         Self::on_id(BatchOperationType::Patch, key.into(), id, patch.encode().map(Some))
     }
 
-    /// The same operation, which is applied only if the item still has this version.
+    /// Applies the operation only if the item still has this etag.
     pub fn with_if_match(mut self, etag: Etag) -> Self {
         self.if_match = Some(etag);
         self
     }
 
-    /// The same operation, which is applied only if the item no longer has this version.
+    /// Applies the operation only if the item does not have this etag.
     pub fn with_if_none_match(mut self, etag: Etag) -> Self {
         self.if_none_match = Some(etag);
         self
     }
 
-    /// What it is to do.
+    /// The type of the operation.
     #[must_use]
     pub fn operation(&self) -> BatchOperationType {
         self.kind
@@ -139,7 +139,7 @@ impl BulkOperation {
     }
 }
 
-/// What a result names its operation by.
+/// The identity of an operation in its result.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     pub(super) kind: BatchOperationType,
@@ -147,7 +147,7 @@ pub(super) struct Name {
     pub(super) id: Option<String>,
 }
 
-/// What an operation says beside its body.
+/// The headers of an operation: its type, key, id and conditions.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Head<'a> {
@@ -184,7 +184,7 @@ const BODY: &[u8] = br#","resourceBody":"#;
 impl Encoded {
     /// # Errors
     ///
-    /// It would be larger than the service takes a batch, alone.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the operation alone exceeds the size limit of a batch.
     fn new(kind: BatchOperationType, head: &Head<'_>, body: Bytes) -> Result<Self> {
         let is_repeatable = kind != BatchOperationType::Patch
             || PatchDocument::from_json(&body).is_ok_and(|patch| patch.is_idempotent());

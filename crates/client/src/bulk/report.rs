@@ -1,4 +1,4 @@
-//! What came of a bulk.
+//! The report of a bulk: counts, charges and the result of each operation.
 
 use sidereal_protocol::{BatchOperationType, PartitionKey};
 
@@ -28,7 +28,7 @@ pub struct BulkProgress {
     pub requests: usize,
     /// How often an operation was throttled.
     pub throttled: usize,
-    /// What all requests cost, in request units.
+    /// The charge of all requests, in request units.
     pub request_charge: f64,
 }
 
@@ -68,7 +68,7 @@ impl BulkReport {
         self.progress
     }
 
-    /// What all requests cost, in request units.
+    /// The charge of all requests, in request units.
     #[must_use]
     pub fn request_charge(&self) -> f64 {
         self.progress.request_charge
@@ -87,7 +87,7 @@ impl BulkReport {
     }
 }
 
-/// What came of one operation of a bulk.
+/// The result of one operation of a bulk.
 #[derive(Clone, Debug)]
 pub struct BulkResult {
     index: usize,
@@ -110,7 +110,7 @@ impl BulkResult {
         self.index
     }
 
-    /// What it was to do.
+    /// The type of the operation.
     #[must_use]
     pub fn operation(&self) -> BatchOperationType {
         self.name.kind
@@ -128,21 +128,22 @@ impl BulkResult {
         &self.name.key
     }
 
-    /// What came of it.
+    /// The outcome of the operation.
     ///
     /// # Errors
     ///
-    /// It failed. [`Error::may_have_been_applied`](crate::Error::may_have_been_applied) says whether it may have been
-    /// carried out all the same: the answer to an attempt was lost, and the item that a later one met may be its own.
+    /// The error of the operation. [`Error::may_have_been_applied`](crate::Error::may_have_been_applied) says whether it
+    /// may have been applied although it failed: the answer to an attempt was lost, and a conflict that a later attempt
+    /// met may be with its own item.
     pub fn outcome(&self) -> Result<&BatchOperationResult> {
         self.outcome.as_ref().map_err(Clone::clone)
     }
 
-    /// What came of it, taken.
+    /// Takes the outcome of the operation out of the result.
     ///
     /// # Errors
     ///
-    /// As [`outcome`](Self::outcome).
+    /// The errors of [`outcome`](Self::outcome).
     pub fn into_outcome(self) -> Result<BatchOperationResult> {
         self.outcome
     }

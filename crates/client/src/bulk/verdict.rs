@@ -1,11 +1,11 @@
-//! What the result of an operation means for it. Pure.
+//! Decides whether an operation of a bulk is finished, repeated or failed, from its result. Pure.
 
 use std::time::Duration;
 
 use sidereal_protocol::{BatchResult, CosmosStatus};
 
-use super::lane::Pending;
-use crate::query::lane::is_gone;
+use super::range_queue::Pending;
+use crate::query::range_reader::is_gone;
 use crate::{Error, ErrorKind};
 
 /// How often an operation is throttled before it fails. A bulk goes on while others of it succeed; this ends one
@@ -14,7 +14,7 @@ const MAX_THROTTLED: u32 = 200;
 /// How often an operation is sent again for any other reason. The driver has tried other regions before.
 const MAX_RESENT: u32 = 10;
 
-/// What becomes of an operation.
+/// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     /// It is over, successfully.

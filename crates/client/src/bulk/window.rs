@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 /// Batches of a range at the beginning.
 const INITIAL: f64 = 2.0;
-/// What throttling leaves of the limit.
+/// The factor by which throttling reduces the limit (multiplicative decrease).
 const DECREASE: f64 = 0.5;
 /// The wait where the service asks for none: doubled each time, up to the longest.
 const FIRST_WAIT: Duration = Duration::from_millis(100);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn throttling_halves_it_once_for_a_congestion_and_pauses_as_long_as_is_asked() {
+    fn throttling_halves_the_window_once_and_pauses_as_long_as_is_asked() {
         let now = Instant::now();
         let mut window = grown(8);
         (0..3).for_each(|_| window.throttled(now, WAIT));

@@ -1,20 +1,35 @@
-//! What is asked.
+//! Building a change feed: its start, its part of the container, its page size.
 
 use std::time::Duration;
 
-use serde::de::DeserializeOwned;
 use sidereal_driver::ContainerMetadata;
 use sidereal_driver::options::QueryOptions;
 use sidereal_protocol::{EffectivePartitionKeyRange, PartitionKey};
 
-use super::engine::Engine;
-use super::{ChangeFeedStart, ChangeFeedToken, ChangePageStream, ChangeStream};
+use super::{ChangeFeedStart, ChangeFeedToken};
 use crate::long_call::Call;
 use crate::query::targets::Target;
 use crate::{ContainerClient, FeedRange, Result};
 
 /// Partition ranges that are read at once.
 const PARALLELISM: usize = 8;
+
+impl ContainerClient {
+    /// The change feed of the container: every item that is created or replaced.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let mut changes = orders.change_feed().items::<serde_json::Value>();
+    /// while let Some(order) = changes.next().await {
+    ///     println!("{}", order?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_feed(&self) -> ChangeFeed {
+        ChangeFeed::new(self.clone())
+    }
+}
 
 /// The change feed of a container, or of a part of it: see [`ContainerClient::change_feed`].
 ///
@@ -61,7 +76,7 @@ pub(super) enum Scope {
 }
 
 impl Scope {
-    /// What a token knows it by.
+    /// The text whose hash identifies the scope in a token.
     pub(super) fn text(&self) -> String {
         match self {
             Self::Everything => String::new(),
@@ -74,7 +89,7 @@ impl Scope {
     ///
     /// # Errors
     ///
-    /// The key is none of the container's.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the key does not fit the container's partition key definition.
     pub(super) fn window(
         &self,
         container: &ContainerMetadata,
@@ -86,7 +101,7 @@ impl Scope {
         })
     }
 
-    /// What a request is addressed to where that is a whole key: the gateway finds its range.
+    /// The target of a request if the scope is a whole partition key: the gateway finds its range.
     pub(super) fn key_target(&self, container: &ContainerMetadata) -> Option<Target> {
         let Self::Key(key) = self else { return None };
         let paths = container.partition_key_definition().paths().len();
@@ -155,31 +170,5 @@ impl ChangeFeed {
     pub fn with_options(mut self, options: QueryOptions<'_>) -> Self {
         self.call = Call::of(options);
         self
-    }
-
-    /// Reads the feed: items one by one, as they are after their changes.
-    pub fn items<T: DeserializeOwned>(&self) -> ChangeStream<T> {
-        ChangeStream::new(Engine::new(self.clone()))
-    }
-
-    /// Reads the feed page by page, with where the next one begins.
-    ///
-    /// The last page before the end has no items and says that the reader has caught up.
-    ///
-    /// ```no_run
-    /// # async fn follow(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let mut pages = orders.change_feed().pages::<serde_json::Value>();
-    /// let mut bookmark = None;
-    /// while let Some(page) = pages.next().await {
-    ///     let page = page?;
-    ///     println!("{} changes for {} RU", page.items().len(), page.request_charge());
-    ///     // Keep it as text; the feed can be read from there tomorrow.
-    ///     bookmark = Some(page.continuation().to_string());
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pages<T: DeserializeOwned>(&self) -> ChangePageStream<T> {
-        ChangePageStream::new(Engine::new(self.clone()))
     }
 }

@@ -36,7 +36,7 @@ struct Run {
     link: ResourceLink,
     call: Call,
     reader: Arc<PageReader>,
-    /// What every token says beside positions.
+    /// The part of every token that does not change: all but the positions.
     token: Content,
     /// In the order of the key space.
     lanes: Vec<Lane>,
@@ -262,7 +262,7 @@ impl Run {
         let refreshed = self.container.driver().refresh_container(&self.link);
         let metadata = self.call.bounded("partition ranges were being read", refreshed).await??;
         if metadata.rid() != self.token.container {
-            return Err(Error::new(ErrorKind::NotFound, crate::query::lane::CREATED_ANEW));
+            return Err(Error::new(ErrorKind::NotFound, crate::query::range_reader::RECREATED));
         }
         let lanes = std::mem::take(&mut self.lanes);
         self.lanes = lanes

@@ -9,6 +9,7 @@ mod engine;
 mod page;
 pub mod processor;
 mod request;
+mod run;
 mod start;
 mod streams;
 mod token;

@@ -18,7 +18,7 @@ pub(super) struct RawPage {
     pub(super) cost: Cost,
 }
 
-/// What the requests behind a page cost.
+/// The cost of the requests behind a page.
 #[derive(Debug, Default)]
 pub(super) struct Cost {
     pub(super) charge: f64,
@@ -74,7 +74,7 @@ impl<T> ChangeFeedPage<T> {
         FeedRange(self.page.range.clone())
     }
 
-    /// What the requests since the page before cost, in request units: also those that found nothing.
+    /// The charge of the requests since the page before, in request units: also of those that found nothing.
     #[must_use]
     pub fn request_charge(&self) -> f64 {
         self.page.cost.charge
@@ -86,7 +86,7 @@ impl<T> ChangeFeedPage<T> {
         self.page.cost.requests
     }
 
-    /// What happened to the last of them, attempt by attempt.
+    /// The diagnostics of the last of these requests, attempt by attempt.
     #[must_use]
     pub fn diagnostics(&self) -> Option<&DiagnosticsContext> {
         self.page.cost.diagnostics.as_ref()

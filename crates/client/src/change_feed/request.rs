@@ -13,7 +13,7 @@ use super::ChangeFeedStart;
 use super::start::{Position, since_header};
 use crate::long_call::Call;
 use crate::query::fetch::RawRows;
-use crate::query::lane::{CREATED_ANEW, is_gone};
+use crate::query::range_reader::{RECREATED, is_gone};
 use crate::query::targets::Target;
 use crate::query::windows::{ItemIn, Windows};
 use crate::{Error, ErrorKind, Result};
@@ -120,7 +120,7 @@ impl PageReader {
         let asked = windows.ask((driver, &self.call), target, operation_for).await;
         let asked = asked.map_err(|error| match error.status() {
             Some(CosmosStatus::COLLECTION_RID_MISMATCH | CosmosStatus::NAME_CACHE_IS_STALE) => {
-                NoPage::Failed(Error::caused_by(ErrorKind::NotFound, CREATED_ANEW, error))
+                NoPage::Failed(Error::caused_by(ErrorKind::NotFound, RECREATED, error))
             }
             Some(status) if matches!(target, Target::Range { .. }) && is_gone(status) => {
                 NoPage::Gone(error)

@@ -25,7 +25,7 @@ impl ChangeFeedStart {
     ///
     /// # Errors
     ///
-    /// No header can say it.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the time cannot be written as a header.
     pub(super) fn since(self) -> Result<Option<u64>> {
         let Self::At(moment) = self else { return Ok(None) };
         let seconds = moment.duration_since(UNIX_EPOCH).map(|it| it.as_secs());

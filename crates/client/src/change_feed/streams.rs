@@ -89,7 +89,7 @@ impl<T> fmt::Debug for ChangePageStream<T> {
 
 /// The items of a change feed: see [`ChangeFeed::items`](super::ChangeFeed::items).
 ///
-/// It is a [`Stream`], and has [`next`](Self::next) for programs that use no crate for streams. An item that is no `T`
+/// It is a [`Stream`], and has [`next`](Self::next) for programs that use no crate for streams. An item that does not deserialize as `T`
 /// is an error, and those after it follow.
 #[must_use = "a stream does nothing until it is read"]
 pub struct ChangeStream<T> {

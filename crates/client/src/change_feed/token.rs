@@ -20,7 +20,7 @@ const VERSION: u8 = 1;
 /// [`ChangeFeed::with_continuation`](super::ChangeFeed::with_continuation) of the same part of the same container.
 ///
 /// It stays valid when partitions split or merge, and is refused for another part, by a container that was created
-/// anew, and when it was changed.
+/// again, and when it was changed.
 ///
 /// ```
 /// use sidereal::change_feed::ChangeFeedToken;
@@ -31,7 +31,7 @@ const VERSION: u8 = 1;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChangeFeedToken(pub(super) Content);
 
-/// What is inside.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Content {
     /// The RID of the container.
@@ -46,7 +46,7 @@ pub(super) struct Content {
     pub(super) ranges: Vec<(EffectivePartitionKeyRange, Position)>,
 }
 
-/// What a token knows its part of the container by. A hash: a partition key is the application's data.
+/// Identifies the part of the container in a token. A hash: a partition key is the application's data.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub(super) struct ScopeId(String);
@@ -59,16 +59,16 @@ impl ScopeId {
 }
 
 impl ChangeFeedToken {
-    /// What is inside, if it belongs to a part of a container.
+    /// Takes the content, if the token belongs to this part of this container.
     ///
     /// # Errors
     ///
-    /// It belongs to another.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the token belongs to another container or another part of it.
     pub(super) fn into_content(self, container: &str, scope: &ScopeId) -> Result<Content> {
         if self.0.container != container {
             return Err(Error::invalid(
                 "the continuation belongs to another container, or to one of this name that was deleted and created \
-                 anew: start the feed from the beginning",
+                 again: start the feed from the beginning",
             ));
         }
         if self.0.scope != *scope {

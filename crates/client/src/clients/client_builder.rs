@@ -1,4 +1,4 @@
-//! What a client is made with.
+//! Building a client: endpoint, credential, options, runtime, trusted roots.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use super::CosmosClient;
 use super::cosmos_client::configuration;
 use crate::{CosmosCredential, Error, Result};
 
-/// What a client is made with: see [`CosmosClient::builder`].
+/// Builds a [`CosmosClient`]: see [`CosmosClient::builder`].
 ///
 /// ```no_run
 /// use sidereal::driver::CosmosDriverRuntime;
@@ -37,7 +37,7 @@ pub struct CosmosClientBuilder {
     runtime: Option<Arc<CosmosDriverRuntime>>,
     roots: Vec<CertificateDer<'static>>,
     loopback_roots: Vec<CertificateDer<'static>>,
-    /// What the client's own runtime is told of telemetry.
+    /// The telemetry providers of the client's own runtime.
     #[cfg(feature = "otel")]
     telemetry: Option<CosmosDriverRuntimeBuilder>,
 }
@@ -82,7 +82,7 @@ impl CosmosClientBuilder {
     ///
     /// # Errors
     ///
-    /// The text holds no certificate, or one that cannot be read.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the text holds no certificate, or a malformed one.
     pub fn trust_pem(mut self, pem: &[u8]) -> Result<Self> {
         self.roots.extend(certificates(pem)?);
         Ok(self)
@@ -100,7 +100,8 @@ impl CosmosClientBuilder {
     ///
     /// # Errors
     ///
-    /// The file cannot be read, or as [`trust_pem`](Self::trust_pem).
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the file cannot be read, and the errors of
+    /// [`trust_pem`](Self::trust_pem).
     pub fn trust_pem_file(self, path: impl AsRef<Path>) -> Result<Self> {
         self.trust_pem(&read(path.as_ref())?)
     }
@@ -118,7 +119,7 @@ impl CosmosClientBuilder {
     ///
     /// # Errors
     ///
-    /// As [`trust_pem`](Self::trust_pem).
+    /// The errors of [`trust_pem`](Self::trust_pem).
     pub fn trust_pem_on_loopback(mut self, pem: &[u8]) -> Result<Self> {
         self.loopback_roots.extend(certificates(pem)?);
         Ok(self)
@@ -166,8 +167,9 @@ impl CosmosClientBuilder {
     ///
     /// # Errors
     ///
-    /// The endpoint is none, a setting or a variable of the environment cannot work, there is no tokio
-    /// runtime, or a root or a provider of telemetry is given beside a runtime, which has its own.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the endpoint is not a URL, a setting or an environment variable is
+    /// invalid, the caller is not in a tokio runtime, or a trusted root or telemetry provider is given together with a
+    /// runtime, which has its own.
     pub fn build(mut self) -> Result<CosmosClient> {
         let own = self.own_runtime()?;
         let endpoint: Endpoint = self.endpoint.parse().map_err(configuration)?;

@@ -1,4 +1,7 @@
-//! The client of a container: the container itself. Its items are in `items.rs`, queries in `query/`.
+//! The client of a container: the container itself. Its items are in `items.rs`.
+//!
+//! The calls that make a query, a bulk, a change feed or its processor are beside those types (`query/builder.rs`,
+//! `bulk/builder.rs` and so on): they are made of a client, and no client knows them.
 
 use std::sync::Arc;
 
@@ -12,10 +15,7 @@ use sidereal_protocol::{
 
 use super::{FeedRange, throughput};
 use crate::call::{execute, resource_options};
-use crate::change_feed::ChangeFeed;
-use crate::change_feed::processor::ChangeFeedProcessorBuilder;
 use crate::item_body::encode;
-use crate::query::Query;
 use crate::{Error, Response, Result};
 
 /// The client of a container: see [`DatabaseClient::container`](crate::DatabaseClient::container).
@@ -71,7 +71,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read(
         &self,
         options: Option<ReadContainerOptions<'_>>,
@@ -95,7 +95,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The properties are of another container, or the service refuses them.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the properties belong to another container or change what cannot be changed;
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn replace(
         &self,
         properties: ContainerProperties,
@@ -116,7 +117,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn delete(
         &self,
         options: Option<DeleteContainerOptions<'_>>,
@@ -136,7 +137,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is no such container, or its throughput cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read_throughput(
         &self,
         options: Option<ThroughputOptions<'_>>,
@@ -158,7 +159,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The container has none of its own, or the service refuses the new one.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the container has no throughput of its own, or the service refuses
+    /// the new one; [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn replace_throughput(
         &self,
         throughput: ThroughputProperties,
@@ -190,65 +192,9 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The container cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the container does not exist.
     pub async fn read_feed_ranges(&self) -> Result<Vec<FeedRange>> {
         let container = self.driver.refresh_container(self.link()?).await?;
         Ok(container.ranges().ranges().iter().map(|it| FeedRange(it.range().clone())).collect())
-    }
-
-    /// A query over the container's items, to be given parameters and run.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let open = orders.query("SELECT * FROM c WHERE c.status = @status");
-    /// let mut open = open.with_parameter("@status", "open").items::<serde_json::Value>();
-    /// while let Some(order) = open.next().await {
-    ///     println!("{}", order?);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn query(&self, text: impl Into<String>) -> Query {
-        Query::new(self.clone(), text.into())
-    }
-
-    /// The change feed of the container: every item that is created or replaced.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let mut changes = orders.change_feed().items::<serde_json::Value>();
-    /// while let Some(order) = changes.next().await {
-    ///     println!("{}", order?);
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn change_feed(&self) -> ChangeFeed {
-        ChangeFeed::new(self.clone())
-    }
-
-    /// A processor of the change feed: several workers, each with a part of the container, that take over from each
-    /// other. Their leases are in a container of their own, partitioned by `/processor`.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient, leases: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// use sidereal::change_feed::processor::Changes;
-    ///
-    /// let processor = orders.change_feed_processor("billing", &leases);
-    /// let worker = processor.start(|changes: Changes<serde_json::Value>| async move {
-    ///     println!("{} changes", changes.items().len());
-    ///     Ok::<_, std::io::Error>(())
-    /// });
-    /// let worker = worker.await?;
-    /// # worker.stop().await;
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn change_feed_processor(
-        &self,
-        processor: &str,
-        leases: &Self,
-    ) -> ChangeFeedProcessorBuilder {
-        ChangeFeedProcessorBuilder::new(self.clone(), processor, leases.clone())
     }
 }

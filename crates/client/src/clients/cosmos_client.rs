@@ -11,7 +11,7 @@ use sidereal_protocol::{
 };
 
 use super::throughput::with_throughput;
-use super::{CosmosClientBuilder, DatabaseClient, emulator_account};
+use super::{CosmosClientBuilder, DatabaseClient};
 use crate::call::{execute, resource_options};
 use crate::{CosmosCredential, Error, ErrorKind, Response, Result};
 
@@ -37,8 +37,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The endpoint is none, a setting or a variable of the environment cannot work, or there is no tokio
-    /// runtime.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the endpoint is not a URL, a setting or an environment variable is
+    /// invalid, or the caller is not in a tokio runtime.
     pub fn new(
         endpoint: impl AsRef<str>,
         credential: impl Into<CosmosCredential>,
@@ -80,51 +80,14 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The text is no connection string, or as [`new`](Self::new).
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the text is not a connection string, and the errors of
+    /// [`new`](Self::new).
     pub fn from_connection_string(
         text: &str,
         options: Option<CosmosClientOptions>,
     ) -> Result<Self> {
         let parsed: ConnectionString = text.parse()?;
         Self::new(parsed.endpoint().to_string(), parsed.key().clone(), options)
-    }
-
-    /// The client of the account that the environment names: `AZURE_COSMOS_CONNECTION_STRING`, or
-    /// `AZURE_COSMOS_ENDPOINT` with `AZURE_COSMOS_KEY`.
-    ///
-    /// ```no_run
-    /// # async fn example() -> sidereal::Result<()> {
-    /// let client = sidereal::CosmosClient::from_env(None)?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// A variable is missing or cannot be used, or as [`new`](Self::new).
-    pub fn from_env(options: Option<CosmosClientOptions>) -> Result<Self> {
-        emulator_account::from_variables(|name| std::env::var(name).ok(), options)
-    }
-
-    /// The client of the local account, as `sidereal emulator` starts it: `https://localhost:8081/`, with the
-    /// key that every Cosmos DB emulator has.
-    ///
-    /// The emulator's certificate is trusted for addresses of this machine, by this client alone. It is read
-    /// from the file that `SIDEREAL_EMULATOR_CERTIFICATE` names, else from where the command keeps it.
-    ///
-    /// ```no_run
-    /// # async fn example() -> sidereal::Result<()> {
-    /// let client = sidereal::CosmosClient::emulator()?;
-    /// client.create_database_if_not_exists("store", None).await?;
-    /// # Ok(())
-    /// # }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The certificate cannot be read, or as [`new`](Self::new).
-    pub fn emulator() -> Result<Self> {
-        emulator_account::builder(|name| std::env::var_os(name))?.build()
     }
 
     pub(super) fn over(driver: CosmosDriver) -> Self {
@@ -163,7 +126,8 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The account cannot be read.
+    /// [`ErrorKind::Unauthorized`](crate::ErrorKind::Unauthorized) if the credential is refused;
+    /// [`ErrorKind::Unavailable`](crate::ErrorKind::Unavailable) if no region answers.
     pub async fn read_account(&self) -> Result<Response<AccountProperties>> {
         let path = RequestPath::of(ResourceLink::ACCOUNT);
         let read = CosmosOperation::new(OperationType::Read, path);
@@ -182,7 +146,7 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// There is one ([`ErrorKind::Conflict`]), or no database can have the id.
+    /// [`ErrorKind::Conflict`] if a database of this id exists; [`ErrorKind::InvalidRequest`] if the id is not valid.
     pub async fn create_database(
         &self,
         id: &str,
@@ -210,7 +174,7 @@ impl CosmosClient {
     ///
     /// # Errors
     ///
-    /// The database can neither be read nor created.
+    /// [`ErrorKind::InvalidRequest`] if the id is not valid; otherwise the error of the read or of the creation.
     pub async fn create_database_if_not_exists(
         &self,
         id: &str,

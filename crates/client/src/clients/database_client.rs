@@ -36,7 +36,7 @@ impl DatabaseClient {
         &self.id
     }
 
-    pub(super) fn driver(&self) -> &Arc<CosmosDriver> {
+    pub(crate) fn driver(&self) -> &Arc<CosmosDriver> {
         &self.driver
     }
 
@@ -54,7 +54,7 @@ impl DatabaseClient {
         ContainerClient::new(Arc::clone(&self.driver), &self.id, id)
     }
 
-    pub(super) fn link(&self) -> Result<ResourceLink> {
+    pub(crate) fn link(&self) -> Result<ResourceLink> {
         Ok(ResourceLink::database(&self.id)?)
     }
 
@@ -73,7 +73,7 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`]).
+    /// [`ErrorKind::NotFound`] if the database does not exist.
     pub async fn read(
         &self,
         options: Option<ReadDatabaseOptions<'_>>,
@@ -93,7 +93,7 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`]).
+    /// [`ErrorKind::NotFound`] if the database does not exist.
     pub async fn delete(&self, options: Option<DeleteDatabaseOptions<'_>>) -> Result<Response<()>> {
         let delete = self.operation(OperationType::Delete)?;
         execute(&self.driver, &delete, &resource_options(options)).await
@@ -119,7 +119,8 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// There is one ([`ErrorKind::Conflict`]), or the service refuses its definition.
+    /// [`ErrorKind::Conflict`] if a container of this id exists; [`ErrorKind::InvalidRequest`] if its definition is
+    /// malformed; [`ErrorKind::NotFound`] if the database does not exist.
     pub async fn create_container(
         &self,
         properties: ContainerProperties,
@@ -150,7 +151,8 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// The container can neither be read nor created, or the one that is there is partitioned by other paths.
+    /// [`ErrorKind::InvalidRequest`] if a container of this id exists and is partitioned by other paths; otherwise the
+    /// error of the read or of the creation.
     pub async fn create_container_if_not_exists(
         &self,
         properties: ContainerProperties,
@@ -189,7 +191,7 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// There is no such database, or its throughput cannot be read.
+    /// [`ErrorKind::NotFound`] if the database does not exist.
     pub async fn read_throughput(
         &self,
         options: Option<ThroughputOptions<'_>>,
@@ -214,7 +216,7 @@ impl DatabaseClient {
     ///
     /// # Errors
     ///
-    /// The database has no throughput of its own, or the service refuses the new one.
+    /// [`ErrorKind::InvalidRequest`] if the database has no throughput of its own, or the service refuses the new one.
     pub async fn replace_throughput(
         &self,
         throughput: ThroughputProperties,

@@ -18,11 +18,53 @@ const KEY: &str =
 
 const CERTIFICATE: &str = "SIDEREAL_EMULATOR_CERTIFICATE";
 
+impl CosmosClient {
+    /// The client of the account that the environment names: `AZURE_COSMOS_CONNECTION_STRING`, or
+    /// `AZURE_COSMOS_ENDPOINT` with `AZURE_COSMOS_KEY`.
+    ///
+    /// ```no_run
+    /// # async fn example() -> sidereal::Result<()> {
+    /// let client = sidereal::CosmosClient::from_env(None)?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a variable is missing or invalid, and the errors of
+    /// [`new`](Self::new).
+    pub fn from_env(options: Option<CosmosClientOptions>) -> Result<Self> {
+        from_variables(|name| std::env::var(name).ok(), options)
+    }
+
+    /// The client of the local account, as `sidereal emulator` starts it: `https://localhost:8081/`, with the
+    /// key that every Cosmos DB emulator has.
+    ///
+    /// The emulator's certificate is trusted for addresses of this machine, by this client alone. It is read
+    /// from the file that `SIDEREAL_EMULATOR_CERTIFICATE` names, else from where the command keeps it.
+    ///
+    /// ```no_run
+    /// # async fn example() -> sidereal::Result<()> {
+    /// let client = sidereal::CosmosClient::emulator()?;
+    /// client.create_database_if_not_exists("store", None).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the certificate cannot be read, and the errors of
+    /// [`new`](Self::new).
+    pub fn emulator() -> Result<Self> {
+        builder(|name| std::env::var_os(name))?.build()
+    }
+}
+
 /// A client of the local account, with the emulator's certificate.
-pub(super) fn builder(variable: impl Fn(&str) -> Option<OsString>) -> Result<CosmosClientBuilder> {
+fn builder(variable: impl Fn(&str) -> Option<OsString>) -> Result<CosmosClientBuilder> {
     let path = certificate_path(variable).ok_or_else(|| {
         Error::invalid(format!(
-            "the emulator's certificate is nowhere to be looked for: name its file in {CERTIFICATE}"
+            "the emulator's certificate cannot be located, since HOME is not set: name its file in {CERTIFICATE}"
         ))
     })?;
     let pem = read(&path).map_err(|error| {
@@ -46,7 +88,7 @@ fn certificate_path(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathB
 }
 
 /// The account that variables name.
-pub(super) fn from_variables(
+fn from_variables(
     variable: impl Fn(&str) -> Option<String>,
     options: Option<CosmosClientOptions>,
 ) -> Result<CosmosClient> {
@@ -86,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn the_certificate_is_where_the_environment_says_else_where_the_command_keeps_it() {
+    fn the_certificate_path_is_the_environment_s_or_the_command_s_default() {
         let state = ("XDG_STATE_HOME", "/state");
         assert_eq!(path(&[(CERTIFICATE, "/c.pem"), state]).as_deref(), Some("/c.pem"));
         assert_eq!(path(&[state]).as_deref(), Some("/state/sidereal/certificate.pem"));

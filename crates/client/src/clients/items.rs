@@ -11,9 +11,7 @@ use sidereal_protocol::PartitionKey;
 use super::ContainerClient;
 use crate::call::item_options;
 use crate::item_body::encode_item;
-use crate::{
-    BatchResponse, Bulk, Error, ItemResponse, Patch, ReadMany, Response, Result, TransactionalBatch,
-};
+use crate::{BatchResponse, Error, ItemResponse, Patch, Response, Result, TransactionalBatch};
 
 /// Calls on items.
 ///
@@ -34,7 +32,7 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist.
     pub async fn read_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -66,8 +64,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is one ([`ErrorKind::Conflict`](crate::ErrorKind::Conflict)), or the item is none that the
-    /// service takes.
+    /// [`ErrorKind::Conflict`](crate::ErrorKind::Conflict) if an item of this id exists; [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the item is
+    /// malformed.
     pub async fn create_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -97,7 +95,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// The item is none that the service takes, or `if_match_etag` does not hold.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the item is malformed;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn upsert_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -135,7 +134,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn replace_item<T: Serialize>(
         &self,
         key: impl Into<PartitionKey>,
@@ -164,7 +164,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is none ([`ErrorKind::NotFound`](crate::ErrorKind::NotFound)), or `if_match_etag` does not hold.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist;
+    /// [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if `if_match_etag` does not match.
     pub async fn delete_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -191,8 +192,8 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// There is no such item, the patch does not fit it, or its condition does not hold
-    /// ([`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed)).
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the item does not exist; [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the patch
+    /// cannot be applied to it; [`ErrorKind::PreconditionFailed`](crate::ErrorKind::PreconditionFailed) if its condition does not hold.
     pub async fn patch_item(
         &self,
         key: impl Into<PartitionKey>,
@@ -223,8 +224,9 @@ impl ContainerClient {
     ///
     /// # Errors
     ///
-    /// An operation failed, and so none was applied: [`Error::batch_failure`](crate::Error::batch_failure)
-    /// says which. Or the batch is empty or beyond the service's limits.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the batch is empty or exceeds the service's limits. If an
+    /// operation fails, no operation is applied: the kind is that operation's, and
+    /// [`Error::batch_failure`](crate::Error::batch_failure) says which it is.
     pub async fn execute_batch(
         &self,
         batch: TransactionalBatch,
@@ -236,42 +238,6 @@ impl ContainerClient {
         self.check_key(&operation)?;
         let response = self.driver().execute_operation(&operation, &item_options(options)).await;
         BatchResponse::of(response?, &operations)
-    }
-
-    /// Reads many items by partition key and id, in as few requests as they fit into.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let wanted = [("contoso", "4711"), ("contoso", "4712"), ("fabrikam", "1")];
-    /// let response = orders.read_many(wanted).execute::<serde_json::Value>().await?;
-    /// for ((_, id), order) in wanted.iter().zip(response.items()) {
-    ///     println!("{id}: {}", order.is_some());
-    /// }
-    /// println!("{} requests, {} RU", response.requests(), response.request_charge());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn read_many(
-        &self,
-        items: impl IntoIterator<Item = (impl Into<PartitionKey>, impl Into<String>)>,
-    ) -> ReadMany {
-        ReadMany::new(self.clone(), items)
-    }
-
-    /// Many operations on items of any partition keys, each by itself, in as few requests as they fit into.
-    ///
-    /// ```no_run
-    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// use sidereal::prelude::*;
-    ///
-    /// let outdated = ["1", "2", "3"].map(|id| BulkOperation::delete_item("contoso", id));
-    /// let report = orders.bulk().execute(outdated).await?;
-    /// assert!(report.is_success());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn bulk(&self) -> Bulk {
-        Bulk::new(self.clone())
     }
 
     /// Refuses a key that no item of the container can have, if the container is known.

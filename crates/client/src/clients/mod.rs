@@ -10,7 +10,6 @@ mod database_client;
 mod emulator_account;
 mod feed_range;
 mod items;
-mod resource_queries;
 mod throughput;
 
 pub use client_builder::CosmosClientBuilder;

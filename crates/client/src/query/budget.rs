@@ -1,7 +1,7 @@
 //! How far pages are requested ahead of the reader.
 //!
-//! A lane takes a slot before it requests a page and gives it back when the page is read. A lane that the reader
-//! may be waiting for always gets its first slot, so that no division of the budget can stop a merge that needs
+//! A range reader takes a slot before it requests a page and gives it back when the page is read. One that the query's
+//! reader may be waiting for always gets its first slot, so that no division of the budget can stop a merge that needs
 //! a row of every range.
 
 use std::sync::Mutex;
@@ -11,13 +11,13 @@ use tokio::sync::{Notify, Semaphore};
 
 use super::limits::{PREFETCH_PER_RANGE, QueryLimits};
 
-/// What the lanes of one query share.
+/// The pages and bytes that the range readers of one query may hold together.
 #[derive(Debug)]
 pub(super) struct Budget {
     max_pages: usize,
     max_bytes: usize,
     held: Mutex<Held>,
-    /// A slot was given back, or a lane has become one that is waited for.
+    /// A slot was given back, or a range reader has become one that is waited for.
     changed: Notify,
     /// Requests under way.
     pub(super) requests: Semaphore,
@@ -25,21 +25,21 @@ pub(super) struct Budget {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Held {
-    /// Pages ahead of the reader; the first of a lane that is waited for is not counted.
+    /// Pages ahead of the reader; the first of a range reader that is waited for is not counted.
     pages: usize,
     bytes: usize,
 }
 
-/// One lane's part of it. Only written under the lock of what is held.
+/// One range reader's part of it. Only written under the lock of what is held.
 #[derive(Debug, Default)]
-pub(super) struct LaneShare {
+pub(super) struct RangeShare {
     /// Pages requested or come, and not yet read.
     pages: AtomicUsize,
     /// Whether the reader may be waiting for it.
     is_needed: AtomicBool,
 }
 
-impl LaneShare {
+impl RangeShare {
     // Relaxed, here and below: the lock orders what happens to the counters.
     fn pages(&self) -> usize {
         self.pages.load(Ordering::Relaxed)
@@ -56,8 +56,8 @@ impl LaneShare {
 }
 
 impl Held {
-    /// Changes a lane's share, and what is held with it.
-    fn change(&mut self, lane: &LaneShare, change: impl FnOnce(&LaneShare)) {
+    /// Changes a range reader's share, and what is held with it.
+    fn change(&mut self, lane: &RangeShare, change: impl FnOnce(&RangeShare)) {
         let before = lane.counted();
         change(lane);
         self.pages = (self.pages + lane.counted()).saturating_sub(before);
@@ -75,8 +75,8 @@ impl Budget {
         }
     }
 
-    /// Waits for a slot for the next page of a lane.
-    pub(super) async fn admit(&self, lane: &LaneShare) {
+    /// Waits for a slot for the next page of a range reader.
+    pub(super) async fn admit(&self, lane: &RangeShare) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
@@ -89,7 +89,7 @@ impl Budget {
         }
     }
 
-    fn try_admit(&self, lane: &LaneShare) -> bool {
+    fn try_admit(&self, lane: &RangeShare) -> bool {
         let mut held = self.lock();
         let is_waited_for = lane.pages() == 0 && lane.is_needed();
         let is_free = held.pages < self.max_pages && held.bytes < self.max_bytes;
@@ -106,7 +106,7 @@ impl Budget {
     }
 
     /// A page was read.
-    pub(super) fn release(&self, lane: &LaneShare, bytes: usize) {
+    pub(super) fn release(&self, lane: &RangeShare, bytes: usize) {
         let mut held = self.lock();
         held.bytes -= bytes;
         held.change(lane, |lane| lane.pages.store(lane.pages() - 1, Ordering::Relaxed));
@@ -114,8 +114,8 @@ impl Budget {
         self.changed.notify_waiters();
     }
 
-    /// The reader may be waiting for a lane from now on.
-    pub(super) fn needs(&self, lane: &LaneShare) {
+    /// The reader may be waiting for a range reader from now on.
+    pub(super) fn needs(&self, lane: &RangeShare) {
         let mut held = self.lock();
         if lane.is_needed() {
             return;
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn a_lane_that_is_waited_for_gets_one_page_whatever_the_others_hold() {
         let budget = budget(1, 100);
-        let (first, second) = (LaneShare::default(), LaneShare::default());
+        let (first, second) = (RangeShare::default(), RangeShare::default());
         assert!(budget.try_admit(&first) && !budget.try_admit(&second));
         budget.needs(&second);
         assert!(budget.try_admit(&second) && !budget.try_admit(&second));
@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn bytes_stop_what_pages_would_admit() {
         let budget = budget(10, 100);
-        let (first, second) = (LaneShare::default(), LaneShare::default());
+        let (first, second) = (RangeShare::default(), RangeShare::default());
         assert!(budget.try_admit(&first));
         budget.filled(100);
         assert!(!budget.try_admit(&second));
@@ -173,18 +173,18 @@ mod tests {
 
     #[test]
     fn one_lane_does_not_take_all_of_it() {
-        let (budget, lane) = (budget(10, 100), LaneShare::default());
+        let (budget, lane) = (budget(10, 100), RangeShare::default());
         let admitted = (0..10).filter(|_| budget.try_admit(&lane)).count();
         assert_eq!(admitted, PREFETCH_PER_RANGE);
     }
 
     #[tokio::test]
     async fn a_slot_that_is_given_back_wakes_who_waits_for_it() {
-        let (budget, first) = (std::sync::Arc::new(budget(1, 100)), LaneShare::default());
+        let (budget, first) = (std::sync::Arc::new(budget(1, 100)), RangeShare::default());
         budget.admit(&first).await;
         let waiting = tokio::spawn({
             let budget = std::sync::Arc::clone(&budget);
-            async move { budget.admit(&LaneShare::default()).await }
+            async move { budget.admit(&RangeShare::default()).await }
         });
         tokio::task::yield_now().await;
         budget.release(&first, 0);

@@ -1,17 +1,33 @@
-//! What is asked.
+//! Building a query: text, parameters, scope, limits.
 
 use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
 use sidereal_driver::options::QueryOptions;
-use sidereal_protocol::{PartitionKey, SessionToken};
+use sidereal_protocol::{EffectivePartitionKeyRange, PartitionKey, SessionToken};
 
-use super::engine::{Engine, Scope};
 use super::limits::DEFAULT_PARALLELISM;
-use super::request::{Wishes, parameter};
-use super::{ContinuationToken, ItemStream, PageStream, QueryLimits, QueryPlan};
+use super::request::{RequestOptions, parameter};
+use super::{ContinuationToken, QueryLimits};
 use crate::long_call::Call;
 use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
+
+impl ContainerClient {
+    /// A query over the container's items, to be given parameters and run.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let open = orders.query("SELECT * FROM c WHERE c.status = @status");
+    /// let mut open = open.with_parameter("@status", "open").items::<serde_json::Value>();
+    /// while let Some(order) = open.next().await {
+    ///     println!("{}", order?);
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn query(&self, text: impl Into<String>) -> Query {
+        Query::new(self.clone(), text.into())
+    }
+}
 
 /// A query over a container's items: see [`ContainerClient::query`].
 ///
@@ -45,11 +61,19 @@ pub struct Query {
     pub(super) parameters: Vec<(String, Result<Value>)>,
     pub(super) scope: Scope,
     pub(super) call: Call,
-    pub(super) wishes: Wishes,
+    pub(super) options: RequestOptions,
     pub(super) parallelism: usize,
     pub(super) limits: QueryLimits,
     pub(super) continuation: Option<ContinuationToken>,
     pub(super) is_passed_through: bool,
+}
+
+/// The part of a container that a query is about.
+#[derive(Clone, Debug)]
+pub(super) enum Scope {
+    Everything,
+    Key(PartitionKey),
+    Range(EffectivePartitionKeyRange),
 }
 
 impl Query {
@@ -60,7 +84,7 @@ impl Query {
             parameters: Vec::new(),
             scope: Scope::Everything,
             call: Call::default(),
-            wishes: Wishes::default(),
+            options: RequestOptions::default(),
             parallelism: DEFAULT_PARALLELISM,
             limits: QueryLimits::default(),
             continuation: None,
@@ -102,7 +126,7 @@ impl Query {
         self
     }
 
-    /// The same, with options that are a longer call's.
+    /// Uses the options of a call of which the query is a part.
     pub(crate) fn with_call(mut self, call: Call) -> Self {
         self.call = call;
         self
@@ -110,7 +134,7 @@ impl Query {
 
     /// The most rows of a page; the service gives 100 unless it is told otherwise.
     pub fn with_page_size(mut self, rows: u32) -> Self {
-        self.wishes.page_size = Some(rows.max(1));
+        self.options.page_size = Some(rows.max(1));
         self
     }
 
@@ -120,7 +144,7 @@ impl Query {
         self
     }
 
-    /// What the query may hold in memory, and how long it may go on.
+    /// Bounds the memory that the query holds, and how long it runs.
     pub fn with_limits(mut self, limits: QueryLimits) -> Self {
         self.limits = limits;
         self
@@ -128,7 +152,7 @@ impl Query {
 
     /// Reads what a session has seen: the token of another client's write.
     pub fn with_session_token(mut self, token: SessionToken) -> Self {
-        self.wishes.session_token = Some(token);
+        self.options.session_token = Some(token);
         self
     }
 
@@ -149,58 +173,13 @@ impl Query {
 
     /// Asks how the query uses the index: see [`QueryPage::index_metrics`](super::QueryPage::index_metrics).
     pub fn with_index_metrics(mut self) -> Self {
-        self.wishes.index_metrics = true;
+        self.options.index_metrics = true;
         self
     }
 
     /// Asks what each request measures: see [`QueryPage::query_metrics`](super::QueryPage::query_metrics).
     pub fn with_query_metrics(mut self) -> Self {
-        self.wishes.query_metrics = true;
+        self.options.query_metrics = true;
         self
-    }
-
-    /// Runs the query: its rows, one by one.
-    pub fn items<T: DeserializeOwned>(&self) -> ItemStream<T> {
-        ItemStream::new(Engine::new(self.clone(), true))
-    }
-
-    /// Runs the query: its rows page by page, with what each page cost and where the next one begins.
-    ///
-    /// ```no_run
-    /// # async fn show(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
-    /// let query = orders.query("SELECT VALUE c.id FROM c ORDER BY c.total").with_page_size(20);
-    /// if let Some(page) = query.pages::<String>().next().await {
-    ///     let page = page?;
-    ///     println!("{:?} for {} RU", page.items(), page.request_charge());
-    ///     // Keep it as text; the next page can be read from there tomorrow.
-    ///     let bookmark = page.continuation()?.map(|token| token.to_string());
-    ///     if let Some(bookmark) = bookmark {
-    ///         let mut rest = query.with_continuation(bookmark.parse()?).pages::<String>();
-    ///         let second = rest.next().await;
-    ///     }
-    /// }
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn pages<T: DeserializeOwned>(&self) -> PageStream<T> {
-        PageStream::new(Engine::new(self.clone(), false))
-    }
-
-    /// Runs the query as far as its first row: the value of an aggregate, or an item of which there is one.
-    ///
-    /// # Errors
-    ///
-    /// The query fails, or its first row is no `T`.
-    pub async fn first<T: DeserializeOwned>(&self) -> Result<Option<T>> {
-        self.items().next().await.transpose()
-    }
-
-    /// Says how the query is divided over partition ranges, without running it.
-    ///
-    /// # Errors
-    ///
-    /// The query is wrong, or what is needed to plan it cannot be read.
-    pub async fn explain(&self) -> Result<QueryPlan> {
-        Engine::new(self.clone(), false).explain().await
     }
 }

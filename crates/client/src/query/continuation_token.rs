@@ -18,7 +18,7 @@ use sha2::{Digest, Sha256};
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, QueryInfo};
 use sidereal_query::merge::{Position, WindowLeft};
 
-use super::lane::Start;
+use super::request::Start;
 use super::request::continuation_header;
 use crate::sealed_text::{MAX_BYTES, open, seal};
 use crate::{Error, ErrorKind, Result};
@@ -33,7 +33,7 @@ const MAX_SORT_KEYS: usize = 64;
 /// [`Query::with_continuation`](super::Query::with_continuation) of the same query on the same container.
 ///
 /// It stays valid when partitions split or merge, and is refused by another query, by a container that was
-/// created anew, and when it was changed.
+/// created again, and when it was changed.
 ///
 /// ```
 /// use sidereal::query::ContinuationToken;
@@ -44,7 +44,7 @@ const MAX_SORT_KEYS: usize = 64;
 #[derive(Clone, PartialEq)]
 pub struct ContinuationToken(Content);
 
-/// What is inside.
+/// The content of a token.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Content {
     pub(super) query: QueryId,
@@ -56,7 +56,7 @@ pub(super) struct Content {
 /// Where a query stands.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct State {
-    /// What is left to be read, in the order of the key space.
+    /// The ranges that are not read to their end, in the order of the key space.
     pub(super) ranges: Vec<RangeState>,
     pub(super) window: WindowLeft,
     /// The last row of a sorted `DISTINCT`.
@@ -97,7 +97,7 @@ impl RangeState {
     }
 }
 
-/// What a token knows its query by.
+/// Identifies the query in a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueryId([u8; 16]);
 
@@ -119,7 +119,7 @@ impl QueryId {
 impl ContinuationToken {
     /// # Errors
     ///
-    /// It would be longer than a token may be.
+    /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) if the token would be longer than a token may be.
     pub(super) fn new(content: Content) -> Result<Self> {
         let token = Self(content);
         let length = token.to_string().len();
@@ -135,11 +135,11 @@ impl ContinuationToken {
         }
     }
 
-    /// What is inside, if it belongs to a query on a container.
+    /// Takes the content, if the token belongs to this query on this container.
     ///
     /// # Errors
     ///
-    /// It belongs to another.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the token belongs to another query or another container.
     pub(super) fn into_state(
         self,
         query: QueryId,
@@ -155,7 +155,7 @@ impl ContinuationToken {
         if self.0.container != container {
             return Err(Error::invalid(
                 "the continuation token belongs to another container, or to one of this name that was \
-                 deleted and created anew: start the query from the beginning",
+                 deleted and created again: start the query from the beginning",
             ));
         }
         self.0.state.check_plan(info)?;
@@ -206,7 +206,7 @@ struct Wire {
     r: Vec<WireRange>,
     #[serde(default, skip_serializing_if = "is_default")]
     w: WindowLeft,
-    /// In a list, so that `null` is a row and nothing is none.
+    /// In a list, so that a row that is `null` differs from no row.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     d: Vec<Value>,
 }

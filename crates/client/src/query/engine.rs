@@ -7,31 +7,24 @@ use sidereal_protocol::{
 };
 use sidereal_query::merge::{Merge, WindowLeft};
 
+use super::ContinuationToken;
+use super::builder::{Query, Scope};
 use super::composed::Composed;
 use super::continuation_token::{Content, QueryId, RangeState, State};
 use super::fan_out::FanOut;
 use super::fetch::RequestFacts;
-use super::lane::{Shared, Start};
 use super::limits::DEFAULT_PAGE_ROWS;
 use super::merging::Merging;
 use super::page::{PageFacts, RawPage, Rows};
 use super::plan::{ParsedQuery, PlanSource, Planned, QueryPlan};
-use super::request::{PageRequests, without_placeholder};
+use super::range_reader::Shared;
+use super::request::{PageRequests, Start, without_placeholder};
 use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
 use super::top_rows::TopRows;
 use super::windows::{ItemIn, Windows};
-use super::{ContinuationToken, Query};
 use crate::long_call::Call;
 use crate::{Error, Result};
-
-/// The part of a container that a query is about.
-#[derive(Clone, Debug)]
-pub(super) enum Scope {
-    Everything,
-    Key(PartitionKey),
-    Range(EffectivePartitionKeyRange),
-}
 
 /// A query that runs, or is about to.
 #[derive(Debug)]
@@ -148,7 +141,7 @@ async fn start(query: &Query) -> Result<Run> {
             (link, container.rid()),
             &text,
             parsed.parameters(),
-            &query.wishes,
+            &query.options,
         )?,
         call,
         limits: query.limits,
@@ -175,7 +168,7 @@ async fn start(query: &Query) -> Result<Run> {
     if let Some(response) = response {
         facts.add(RequestFacts::of(&response));
     }
-    let page_rows = query.wishes.page_size.map_or(DEFAULT_PAGE_ROWS, |size| size as usize);
+    let page_rows = query.options.page_size.map_or(DEFAULT_PAGE_ROWS, |size| size as usize);
     let container = container.rid().to_owned();
     Ok(Run { combination, id, container, page_rows, facts, parsed })
 }
@@ -248,7 +241,7 @@ fn fresh((range, target): (EffectivePartitionKeyRange, Target)) -> (RangeState, 
     (RangeState::new(range, Start::Beginning), target)
 }
 
-/// The lanes of a query that goes on: what its token has left, over the partition ranges that are there now.
+/// The range readers of a query that goes on: what its token has left, over the partition ranges that are there now.
 fn resumed_lanes(
     state: &State,
     coverage: &Coverage,

@@ -1,4 +1,4 @@
-//! The lanes of a query: started, listened to, replaced when their partition ranges are.
+//! The range readers of a query: started, listened to, replaced when their partition ranges are.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use sidereal_protocol::{EffectivePartitionKeyRange, ResourceLink};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinSet;
 
-use super::budget::{Budget, LaneShare};
+use super::budget::{Budget, RangeShare};
 use super::fetch::FetchedPage;
-use super::lane::{self, CREATED_ANEW, LaneEvent, Shared, Start};
 use super::limits::MAX_GONE_IN_A_ROW;
+use super::range_reader::{self, RECREATED, RangeEvent, Shared};
+use super::request::Start;
 use super::targets::{Coverage, Target};
 use crate::telemetry::in_current_context;
 use crate::{Error, ErrorKind, Result};
@@ -20,7 +21,7 @@ use crate::{Error, ErrorKind, Result};
 /// The first pause before a range that is still listed is asked again after it was reported gone; it doubles.
 const FIRST_GONE_PAUSE: Duration = Duration::from_millis(50);
 
-/// Every lane of a query. Dropping it ends their tasks.
+/// Every range reader of a query. Dropping it ends their tasks.
 #[derive(Debug)]
 pub(super) struct FanOut {
     shared: Arc<Shared>,
@@ -30,21 +31,21 @@ pub(super) struct FanOut {
     /// The RID of the container: another one of its name is another container.
     rid: String,
     coverage: Coverage,
-    lanes: Vec<Lane>,
+    lanes: Vec<RangeReader>,
     tasks: JoinSet<()>,
-    sender: UnboundedSender<(usize, LaneEvent)>,
-    events: UnboundedReceiver<(usize, LaneEvent)>,
+    sender: UnboundedSender<(usize, RangeEvent)>,
+    events: UnboundedReceiver<(usize, RangeEvent)>,
 }
 
 /// One range, and what has come of it.
 #[derive(Debug)]
-pub(super) struct Lane {
+pub(super) struct RangeReader {
     /// The part of the key space that it reads.
     pub(super) range: EffectivePartitionKeyRange,
     target: Target,
     /// Where it begins; moves on with the pages that are taken.
     pub(super) start: Start,
-    share: Arc<LaneShare>,
+    share: Arc<RangeShare>,
     is_started: bool,
     /// Whether its last page has come.
     has_ended: bool,
@@ -55,12 +56,12 @@ pub(super) struct Lane {
     gone_in_a_row: u32,
 }
 
-/// What the reader is told.
+/// An event of the fan-out, for its reader.
 #[derive(Debug)]
-pub(super) enum Told {
-    /// A lane has a page.
+pub(super) enum FanOutEvent {
+    /// A range reader has a page.
     Page(usize),
-    /// The partition range of a lane is gone; pages that came before are still there.
+    /// The partition range of a range reader is gone; pages that came before are still there.
     Gone { lane: usize, start: Start },
 }
 
@@ -82,13 +83,13 @@ impl FanOut {
         self.parallelism
     }
 
-    /// Adds a lane, which begins to read when it is started; gives its number.
+    /// Adds a range reader, which begins to read when it is started; gives its number.
     pub(super) fn add(
         &mut self,
         (range, target): (EffectivePartitionKeyRange, Target),
         start: Start,
     ) -> usize {
-        self.lanes.push(Lane {
+        self.lanes.push(RangeReader {
             range,
             target,
             start,
@@ -102,7 +103,7 @@ impl FanOut {
         self.lanes.len() - 1
     }
 
-    pub(super) fn lane(&self, number: usize) -> &Lane {
+    pub(super) fn lane(&self, number: usize) -> &RangeReader {
         &self.lanes[number]
     }
 
@@ -110,13 +111,13 @@ impl FanOut {
         self.lanes.len()
     }
 
-    /// Lets a lane read ahead of the reader, unless it does already.
+    /// Lets a range reader read ahead of the reader, unless it does already.
     pub(super) fn start(&mut self, number: usize) {
         let lane = &mut self.lanes[number];
         if std::mem::replace(&mut lane.is_started, true) {
             return;
         }
-        self.tasks.spawn(in_current_context(lane::run(
+        self.tasks.spawn(in_current_context(range_reader::run(
             number,
             lane.target.clone(),
             lane.start.clone(),
@@ -126,14 +127,14 @@ impl FanOut {
         )));
     }
 
-    /// The reader may be waiting for a lane from now on: it is read whatever others hold.
+    /// The reader may be waiting for a range reader from now on: it is read whatever others hold.
     pub(super) fn need(&mut self, number: usize) {
         self.start(number);
         self.budget.needs(&self.lanes[number].share);
     }
 
     /// Waits for something to come.
-    pub(super) async fn next(&mut self) -> Result<Told> {
+    pub(super) async fn next(&mut self) -> Result<FanOutEvent> {
         // The tasks that have ended are not kept until the query is over.
         while self.tasks.try_join_next().is_some() {}
         // The sender is this side's own too, so that there is always one.
@@ -142,25 +143,25 @@ impl FanOut {
         };
         let lane = &mut self.lanes[number];
         match event {
-            LaneEvent::Page(page) => {
+            RangeEvent::Page(page) => {
                 lane.has_ended = page.continuation.is_none();
                 lane.gone_in_a_row = 0;
                 lane.pages.push_back(page);
-                Ok(Told::Page(number))
+                Ok(FanOutEvent::Page(number))
             }
-            LaneEvent::Gone { error, start } => {
+            RangeEvent::Gone { error, start } => {
                 lane.has_ended = true;
                 lane.gone_in_a_row += 1;
                 if lane.gone_in_a_row > MAX_GONE_IN_A_ROW {
                     return Err(error);
                 }
-                Ok(Told::Gone { lane: number, start })
+                Ok(FanOutEvent::Gone { lane: number, start })
             }
-            LaneEvent::Failed(error) => Err(error),
+            RangeEvent::Failed(error) => Err(error),
         }
     }
 
-    /// The next page of a lane, if it has come.
+    /// The next page of a range reader, if it has come.
     pub(super) fn take(&mut self, number: usize) -> Option<Box<FetchedPage>> {
         let lane = &mut self.lanes[number];
         let page = lane.pages.pop_front()?;
@@ -172,18 +173,18 @@ impl FanOut {
         Some(page)
     }
 
-    /// Whether nothing more will come of a lane, and everything that came was taken.
+    /// Whether nothing more will come of a range reader, and everything that came was taken.
     pub(super) fn is_done(&self, number: usize) -> bool {
         self.lanes[number].has_ended && self.lanes[number].pages.is_empty()
     }
 
-    /// Whether the last page of a lane has come.
+    /// Whether the last page of a range reader has come.
     pub(super) fn has_ended(&self, number: usize) -> bool {
         self.lanes[number].has_ended
     }
 
-    /// Adds lanes for the partition ranges that have taken the place of a lane's; gives their numbers, in the
-    /// order of the key space.
+    /// Adds range readers for the partition ranges that have taken the place of a range reader's; returns their numbers,
+    /// in the order of the key space.
     pub(super) async fn replace(&mut self, number: usize, start: &Start) -> Result<Vec<usize>> {
         let (range, gone_in_a_row) =
             (self.lanes[number].range.clone(), self.lanes[number].gone_in_a_row);
@@ -220,11 +221,11 @@ impl FanOut {
         let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
         match container.rid() == self.rid {
             true => Ok(container),
-            false => Err(Error::new(ErrorKind::NotFound, CREATED_ANEW)),
+            false => Err(Error::new(ErrorKind::NotFound, RECREATED)),
         }
     }
 
-    /// Begins anew: what has come is dropped, and every range of the query is asked from its beginning.
+    /// Begins again: the pages that have come are dropped, and every range of the query is asked from its beginning.
     pub(super) async fn restart(&mut self) -> Result<()> {
         let gone_in_a_row =
             self.lanes.iter().map(|lane| lane.gone_in_a_row).max().unwrap_or_default();
@@ -237,7 +238,7 @@ impl FanOut {
         Ok(())
     }
 
-    /// Ends the lanes' tasks and forgets what has come.
+    /// Ends the range readers' tasks and forgets what has come.
     pub(super) fn stop(&mut self) {
         self.tasks.abort_all();
         self.lanes.clear();

@@ -17,8 +17,8 @@ use sidereal_protocol::{Feed, QueryRequest, RequestPath};
 
 use super::QueryLimits;
 use super::fetch::continuation_of;
-use super::lane::Watch;
 use super::plan::ParsedQuery;
+use super::range_reader::Watch;
 use super::request::continuation_header;
 use crate::item_body::encode;
 use crate::long_call::Call;
@@ -112,7 +112,7 @@ impl<T: DeserializeOwned + Send + 'static> FeedStream<T> {
     ///
     /// # Errors
     ///
-    /// The feed cannot be read to its end.
+    /// The first error of the feed's requests.
     pub async fn collect(mut self) -> Result<Vec<T>> {
         let mut resources = Vec::new();
         while let Some(resource) = self.next().await {

@@ -24,7 +24,7 @@ pub(super) struct FetchedPage {
     pub(super) facts: RequestFacts,
 }
 
-/// What is known of the request behind a page.
+/// Facts about the request behind a page: charge, session, metrics.
 #[derive(Debug)]
 pub(super) struct RequestFacts {
     pub(super) charge: f64,
@@ -94,7 +94,7 @@ impl RawRows {
         self.spans.len()
     }
 
-    /// What is held in memory for them.
+    /// The bytes that the rows hold in memory.
     pub(crate) fn bytes(&self) -> usize {
         self.body.len()
     }
@@ -125,7 +125,7 @@ impl RawRows {
     }
 }
 
-/// A row that is no `T`.
+/// The error of a row that does not deserialize as `T`.
 pub(super) fn wrong_type<T>(error: &serde_json::Error) -> Error {
     let sentence = format!("a row of the result is not a {}: {error}", std::any::type_name::<T>());
     Error::new(ErrorKind::InvalidResponse, sentence)

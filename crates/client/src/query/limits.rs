@@ -1,4 +1,4 @@
-//! What a query may hold and how long it may go on.
+//! Limits of a query: memory, duration, sizes.
 
 /// Bounds of one query. Where one is met, the query ends with
 /// [`ErrorKind::LimitExceeded`](crate::ErrorKind::LimitExceeded) and a sentence that names it; the two bounds of

@@ -5,10 +5,10 @@ use sidereal_protocol::QueryInfo;
 use sidereal_query::merge::{Merge, MergeError, MergeState, Next, RangeProgress};
 
 use super::continuation_token::{RangeState, State};
-use super::fan_out::{FanOut, Told};
-use super::lane::Start;
+use super::fan_out::{FanOut, FanOutEvent};
 use super::limits::QueryLimits;
 use super::page::PageFacts;
+use super::request::Start;
 use crate::{Error, ErrorKind, Result};
 
 /// The state of such a query. Lanes have the numbers of the merge's ranges.
@@ -18,13 +18,13 @@ pub(super) struct Merging {
     info: QueryInfo,
     merge: Merge,
     limits: QueryLimits,
-    /// The lane whose place each one has taken.
+    /// The range reader whose place each one has taken.
     parents: Vec<Option<usize>>,
     has_started: bool,
 }
 
 impl Merging {
-    /// A merge of the lanes of a query, each of which begins where its state says.
+    /// A merge of the range readers of a query, each of which begins where its state says.
     pub(super) fn new(
         fan_out: FanOut,
         info: QueryInfo,
@@ -76,14 +76,14 @@ impl Merging {
         Ok((!rows.is_empty()).then_some(rows))
     }
 
-    /// Every lane may have the next row.
+    /// Every range reader may have the next row.
     fn start_lanes(&mut self) {
         if !std::mem::replace(&mut self.has_started, true) {
             (0..self.fan_out.lanes()).for_each(|lane| self.fan_out.need(lane));
         }
     }
 
-    /// Hands the next page of a lane to the merge, if it has come.
+    /// Hands the next page of a range reader to the merge, if it has come.
     fn feed(&mut self, lane: usize, facts: &mut PageFacts) -> Result<bool> {
         let Some(page) = self.fan_out.take(lane) else { return Ok(false) };
         let is_last = page.continuation.is_none();
@@ -96,9 +96,9 @@ impl Merging {
     async fn wait(&mut self, facts: &mut PageFacts) -> Result<()> {
         match self.fan_out.next().await? {
             // Rows in no order are taken as they come: what is combined needs no room in the budget.
-            Told::Page(lane) if !self.is_sorted() => self.feed(lane, facts).map(drop),
-            Told::Page(_) => Ok(()),
-            Told::Gone { lane, start } => self.replace(lane, start, facts).await,
+            FanOutEvent::Page(lane) if !self.is_sorted() => self.feed(lane, facts).map(drop),
+            FanOutEvent::Page(_) => Ok(()),
+            FanOutEvent::Gone { lane, start } => self.replace(lane, start, facts).await,
         }
     }
 
@@ -113,11 +113,11 @@ impl Merging {
             || !self.info.group_by_alias_to_aggregate_type.is_empty()
     }
 
-    /// Goes on with what has taken the place of a lane's partition range.
+    /// Goes on with what has taken the place of a range reader's partition range.
     ///
     /// A sorted range goes on from its newest row. What is distinct is asked from the beginning, and what was
     /// seen is dropped again. Partial groups cannot be told from those of the successors, but none was given
-    /// out: the query begins anew.
+    /// out: the query begins again.
     async fn replace(&mut self, lane: usize, start: Start, facts: &mut PageFacts) -> Result<()> {
         while self.feed(lane, facts)? {}
         if self.is_grouped() && self.fan_out.lane(lane).pages_taken > 0 {
@@ -132,7 +132,7 @@ impl Merging {
         let start = match (self.is_sorted(), self.merge.newest_position(lane)) {
             (true, Some(position)) => Start::At(position.clone()),
             (true, None) => Start::Beginning,
-            // Nothing of a grouped lane was taken, so it stands where it began.
+            // Nothing of a grouped range reader was taken, so it stands where it began.
             (false, _) if self.is_grouped() => start,
             (false, _) => Start::Beginning,
         };
@@ -168,7 +168,7 @@ impl Merging {
         if state.window.take == Some(0) {
             return Ok(None);
         }
-        // A lane that was replaced and still has rows stands for those that replaced it, which gave none yet.
+        // A range reader that was replaced and still has rows stands for those that replaced it, which gave none yet.
         let stands_for_itself = |lane: usize| {
             let mut ancestors = std::iter::successors(self.parents[lane], |it| self.parents[*it]);
             !state.ranges[lane].done && ancestors.all(|ancestor| state.ranges[ancestor].done)

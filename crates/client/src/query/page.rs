@@ -51,7 +51,7 @@ pub(super) struct RawPage {
     pub(super) continuation: Result<Option<ContinuationToken>>,
 }
 
-/// What the requests behind a page said.
+/// The charge, session and metrics of the requests behind a page.
 #[derive(Debug, Default)]
 pub(super) struct PageFacts {
     charge: f64,
@@ -120,8 +120,8 @@ impl<T> QueryPage<T> {
     ///
     /// # Errors
     ///
-    /// A query of this shape cannot be resumed: what its partial results are combined with would have to be in
-    /// the token. It has to be read to its end in one go.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a query of this shape cannot be resumed: the state of its merge would
+    /// have to be in the token. It has to be read to its end in one go.
     pub fn continuation(&self) -> Result<Option<ContinuationToken>> {
         self.continuation.clone()
     }
@@ -139,7 +139,7 @@ impl<T> QueryPage<T> {
         self.facts.requests
     }
 
-    /// What the session has seen with this page: hand it to another process to read your writes there.
+    /// The session token after this page: hand it to another process to read your writes there.
     #[must_use]
     pub fn session_token(&self) -> Option<&SessionToken> {
         self.facts.session_token.as_ref()
@@ -151,7 +151,7 @@ impl<T> QueryPage<T> {
         self.facts.index_metrics.as_deref()
     }
 
-    /// What each request measured, if [`Query::with_query_metrics`](super::Query::with_query_metrics) asked.
+    /// The metrics of each request, if [`Query::with_query_metrics`](super::Query::with_query_metrics) asked.
     #[must_use]
     pub fn query_metrics(&self) -> &[String] {
         &self.facts.query_metrics
@@ -163,7 +163,7 @@ impl<T> QueryPage<T> {
         self.facts.date
     }
 
-    /// What happened to each request, attempt by attempt; of the first 32 where there were more.
+    /// The diagnostics of each request, attempt by attempt; of the first 32 requests if there were more.
     #[must_use]
     pub fn diagnostics(&self) -> &[DiagnosticsContext] {
         &self.facts.diagnostics

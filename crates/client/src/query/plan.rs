@@ -51,7 +51,7 @@ impl QueryPlan {
         self.source
     }
 
-    /// What each partition range is asked.
+    /// The query that is sent to each partition range.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
@@ -90,9 +90,9 @@ pub(super) struct Planned {
     pub(super) source: PlanSource,
     pub(super) info: QueryInfo,
     pub(super) ranges: Vec<QueryRange>,
-    /// What each range is asked.
+    /// The query that is sent to each range.
     pub(super) text: String,
-    /// What the merged groups are asked, where the result is computed from them.
+    /// The query over the merged groups, if the result is computed from them.
     pub(super) over_groups: Option<Program>,
     /// The gateway's response, where it was asked.
     pub(super) response: Option<CosmosResponse>,
@@ -295,7 +295,7 @@ fn plan_groups(
 
 /// Why there is no plan of this client's.
 enum Declined {
-    /// The query is wrong, whoever plans it.
+    /// The query is wrong for every planner.
     Wrong(Error),
     /// It has something that this planner does not know, or cannot divide.
     Unknown,

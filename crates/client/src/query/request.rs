@@ -12,7 +12,6 @@ use sidereal_protocol::{
 use sidereal_query::Features;
 use sidereal_query::merge::Position;
 
-use super::lane::Start;
 use super::limits::MAX_CONTINUATION_BYTES;
 use super::targets::Target;
 use crate::item_body::encode;
@@ -22,10 +21,10 @@ const TRUE: HeaderValue = HeaderValue::from_static("True");
 const QUERY_VERSION: HeaderValue = HeaderValue::from_static("1.0");
 const BY_RANGE: HeaderValue = HeaderValue::from_static(names::EFFECTIVE_PARTITION_KEY_RANGE);
 
-/// What a rewritten ORDER BY has in its filter for clients that resume by a condition of their own.
+/// The placeholder in the filter of a rewritten ORDER BY, for clients that resume by a condition of their own.
 const FILTER_PLACEHOLDER: &str = "{documentdb-formattableorderbyquery-filter}";
 
-/// What the merge can do, as plan requests say it.
+/// The features that the merge supports, for the header of plan requests.
 pub(super) fn supported_features() -> Features {
     let hybrid = Features::HYBRID_SEARCH
         .with(Features::HYBRID_SEARCH_SKIP_ORDER_BY_REWRITE)
@@ -34,16 +33,43 @@ pub(super) fn supported_features() -> Features {
     Features::ALL.without(hybrid).without(Features::GROUP_BY_AGGREGATE_ORDER)
 }
 
-/// What a query asks the service for beside its rows.
+/// Options of the requests of a query.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Wishes {
+pub(super) struct RequestOptions {
     pub(super) page_size: Option<u32>,
     pub(super) session_token: Option<SessionToken>,
     pub(super) index_metrics: bool,
     pub(super) query_metrics: bool,
 }
 
-/// What makes the requests of one query's pages.
+/// From where on a range is read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) enum Start {
+    /// From its beginning.
+    #[default]
+    Beginning,
+    /// After the page that came with this continuation.
+    After(String),
+    /// From a row of a sorted query on, that row included.
+    At(Position),
+    /// From that row on, after the page that came with this continuation.
+    Resumed(Position, String),
+}
+
+impl Start {
+    /// After the next page.
+    pub(super) fn after(&self, continuation: String) -> Self {
+        match self {
+            Self::Beginning | Self::After(_) => Self::After(continuation),
+            // The service takes a continuation with the query that it belongs to.
+            Self::At(position) | Self::Resumed(position, _) => {
+                Self::Resumed(position.clone(), continuation)
+            }
+        }
+    }
+}
+
+/// Builds the page requests of one query.
 #[derive(Debug)]
 pub(super) struct PageRequests {
     /// With everything but a target, a body and a continuation.
@@ -58,7 +84,7 @@ impl PageRequests {
         (container, rid): (&ResourceLink, &str),
         text: &str,
         parameters: &[QueryParameter],
-        wishes: &Wishes,
+        options: &RequestOptions,
     ) -> Result<Self> {
         let text = without_placeholder(text);
         let request = QueryRequest {
@@ -70,7 +96,7 @@ impl PageRequests {
         let body = encode(&request)?;
         let path = RequestPath::feed(container.clone(), ResourceType::Document)?;
         let operation = with_query_headers(CosmosOperation::new(OperationType::Query, path));
-        let mut operation = with_wishes(operation, wishes);
+        let mut operation = with_options(operation, options);
         // Another container of the same name must not answer in the middle of a query.
         if let Ok(rid) = HeaderValue::from_str(rid) {
             operation = operation.with_header(names::INTENDED_COLLECTION_RID, rid);
@@ -129,16 +155,16 @@ fn with_query_headers(operation: CosmosOperation) -> CosmosOperation {
     }
 }
 
-fn with_wishes(mut operation: CosmosOperation, wishes: &Wishes) -> CosmosOperation {
-    if let Some(size) = wishes.page_size {
+fn with_options(mut operation: CosmosOperation, options: &RequestOptions) -> CosmosOperation {
+    if let Some(size) = options.page_size {
         operation = operation.with_header(names::MAX_ITEM_COUNT, HeaderValue::from(size));
     }
-    if let Some(token) = &wishes.session_token {
+    if let Some(token) = &options.session_token {
         operation = operation.with_session_token(token.clone());
     }
     let asked = [
-        (names::POPULATE_INDEX_METRICS, wishes.index_metrics),
-        (names::POPULATE_QUERY_METRICS, wishes.query_metrics),
+        (names::POPULATE_INDEX_METRICS, options.index_metrics),
+        (names::POPULATE_QUERY_METRICS, options.query_metrics),
     ];
     for (name, _) in asked.into_iter().filter(|(_, is_asked)| *is_asked) {
         operation = operation.with_header(name, TRUE);

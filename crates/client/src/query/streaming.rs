@@ -6,19 +6,19 @@ use std::collections::VecDeque;
 use sidereal_query::merge::WindowLeft;
 
 use super::continuation_token::{RangeState, State};
-use super::fan_out::{FanOut, Told};
-use super::lane::Start;
+use super::fan_out::{FanOut, FanOutEvent};
 use super::page::{PageFacts, Rows};
+use super::request::Start;
 use crate::Result;
 
 /// The state of such a query.
 #[derive(Debug)]
 pub(super) struct Streaming {
     fan_out: FanOut,
-    /// The lanes that are still to be read, in their order.
+    /// The range readers that are still to be read, in their order.
     order: VecDeque<usize>,
     window: WindowLeft,
-    /// How many lanes are read ahead at most. With a window it begins at one and doubles with every page: the
+    /// How many range readers are read ahead at most. With a window it begins at one and doubles with every page: the
     /// first range may well have all the rows that are wanted.
     ahead: usize,
 }
@@ -52,13 +52,13 @@ impl Streaming {
                 self.order.pop_front();
                 continue;
             }
-            if let Told::Gone { lane, start } = self.fan_out.next().await? {
+            if let FanOutEvent::Gone { lane, start } = self.fan_out.next().await? {
                 self.replace(lane, &start).await?;
             }
         }
     }
 
-    /// The first lane is waited for; those after it are read ahead.
+    /// The first range reader is waited for; those after it are read ahead.
     fn start_lanes(&mut self) {
         let unread = self.order.iter().filter(|lane| !self.fan_out.has_ended(**lane));
         let unread: Vec<usize> = unread.copied().take(self.ahead.max(1)).collect();
@@ -70,7 +70,7 @@ impl Streaming {
         }
     }
 
-    /// Puts the lanes that have taken the place of one behind it: what came of it is still to be given.
+    /// Puts the range readers that have taken the place of one behind it: what came of it is still to be given.
     async fn replace(&mut self, lane: usize, start: &Start) -> Result<()> {
         let successors = self.fan_out.replace(lane, start).await?;
         let at = self.order.iter().position(|it| *it == lane).map_or(self.order.len(), |at| at + 1);

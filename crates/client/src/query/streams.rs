@@ -92,7 +92,7 @@ impl<T: DeserializeOwned> FusedStream for PageStream<T> {
 /// The rows of a query's result: see [`Query::items`](super::Query::items).
 ///
 /// It is a [`Stream`], and has [`next`](Self::next) and [`collect`](Self::collect) for programs that use no crate
-/// for streams. A row that is no `T` is an error, and the rows after it follow; after any other error there are
+/// for streams. A row that does not deserialize as `T` is an error, and the rows after it follow; after any other error there are
 /// none. Pages are requested ahead while the program works on a row; dropping the stream ends that.
 #[must_use = "a stream does nothing until it is read"]
 pub struct ItemStream<T> {
@@ -117,7 +117,7 @@ impl<T: DeserializeOwned> ItemStream<T> {
     ///
     /// # Errors
     ///
-    /// The query fails, or a row is no `T`.
+    /// [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse) if a row does not deserialize as `T`; otherwise the error of the query.
     pub async fn collect(mut self) -> Result<Vec<T>> {
         let mut rows = Vec::new();
         while let Some(row) = self.next().await {

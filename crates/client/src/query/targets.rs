@@ -11,7 +11,7 @@ use sidereal_protocol::{
 
 use crate::{Error, ErrorKind, Result};
 
-/// What one request is addressed to.
+/// The target of one request: a partition key or a partition range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Target {
     /// The items of one partition key: the gateway finds its range.
@@ -20,7 +20,7 @@ pub(crate) enum Target {
     Range { id: PartitionKeyRangeId, window: Option<EffectivePartitionKeyRange> },
 }
 
-/// What to ask for a part of the key space, partition range by partition range, in the order of the key space.
+/// The targets of a part of the key space, one for each partition range, in the order of the key space.
 pub(crate) fn targets_of(
     part: &EffectivePartitionKeyRange,
     map: &RoutingMap,
@@ -36,7 +36,7 @@ pub(crate) fn targets_of(
 /// The part of the key space that a query is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Coverage {
-    /// What the caller narrowed it to: a feed range, a prefix of a hierarchical key.
+    /// The part that the caller asked for: a feed range, a prefix of a hierarchical key.
     window: EffectivePartitionKeyRange,
     /// Where the plan says that results can be. Only partition ranges are chosen by them: the filter that they
     /// come from does the rest.
@@ -61,12 +61,12 @@ impl Coverage {
         Ok(Self { window, planned: planned.collect::<Result<_>>()?, is_anywhere })
     }
 
-    /// What to ask, over the whole of it.
+    /// The targets of the whole of it.
     pub(super) fn targets(&self, map: &RoutingMap) -> Vec<(EffectivePartitionKeyRange, Target)> {
         self.targets_within(&self.window, map)
     }
 
-    /// What to ask for a part of it, in the order of the key space.
+    /// The targets of a part of it, in the order of the key space.
     pub(super) fn targets_within(
         &self,
         part: &EffectivePartitionKeyRange,

@@ -5,7 +5,7 @@ use serde_json::Value;
 use sidereal_protocol::{QueryInfo, SortOrder};
 use sidereal_query::merge::Position;
 
-use super::fan_out::{FanOut, Told};
+use super::fan_out::{FanOut, FanOutEvent};
 use super::limits::QueryLimits;
 use super::page::PageFacts;
 use crate::{Error, ErrorKind, Result};
@@ -42,7 +42,7 @@ impl TopRows {
         (0..self.fan_out.lanes()).for_each(|lane| self.fan_out.need(lane));
         while (0..self.fan_out.lanes()).any(|lane| !self.fan_out.is_done(lane)) {
             match self.fan_out.next().await? {
-                Told::Page(lane) => {
+                FanOutEvent::Page(lane) => {
                     let Some(page) = self.fan_out.take(lane) else { continue };
                     for row in page.rows.to_values()? {
                         self.kept.add(row)?;
@@ -50,7 +50,7 @@ impl TopRows {
                     facts.add(page.facts);
                 }
                 // Rows that came cannot be told from those of the successors, and none was given out.
-                Told::Gone { .. } => {
+                FanOutEvent::Gone { .. } => {
                     self.kept.rows.clear();
                     self.fan_out.restart().await?;
                     (0..self.fan_out.lanes()).for_each(|lane| self.fan_out.need(lane));

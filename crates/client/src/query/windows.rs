@@ -68,6 +68,7 @@ impl Windows {
         };
         match driver.execute_operation(&operation_for(&whole)?, &call.options()).await {
             Ok(response) => {
+                // Relaxed: as above.
                 self.are_refused.store(true, Ordering::Relaxed);
                 Ok(Asked { response, window: Some(window) })
             }

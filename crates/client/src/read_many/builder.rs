@@ -1,4 +1,4 @@
-//! What is read, and reading it.
+//! Reading many items: the builder, and the requests that it sends.
 
 use std::sync::Arc;
 
@@ -18,6 +18,28 @@ use crate::{ContainerClient, Error, ErrorKind, FeedRange, Result};
 
 /// Requests under way at once.
 const PARALLELISM: usize = 32;
+
+impl ContainerClient {
+    /// Reads many items by partition key and id, in as few requests as they fit into.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// let wanted = [("contoso", "4711"), ("contoso", "4712"), ("fabrikam", "1")];
+    /// let response = orders.read_many(wanted).execute::<serde_json::Value>().await?;
+    /// for ((_, id), order) in wanted.iter().zip(response.items()) {
+    ///     println!("{id}: {}", order.is_some());
+    /// }
+    /// println!("{} requests, {} RU", response.requests(), response.request_charge());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn read_many(
+        &self,
+        items: impl IntoIterator<Item = (impl Into<PartitionKey>, impl Into<String>)>,
+    ) -> ReadMany {
+        ReadMany::new(self.clone(), items)
+    }
+}
 
 /// Many items, by partition key and id: see [`ContainerClient::read_many`].
 ///
@@ -40,7 +62,7 @@ pub struct ReadManyResponse<T> {
     charge: f64,
 }
 
-/// What one request brought.
+/// The answer to one request.
 #[derive(Default)]
 struct Answer {
     rows: Vec<(Name, Box<RawValue>)>,
@@ -74,8 +96,8 @@ impl ReadMany {
     ///
     /// # Errors
     ///
-    /// A key or an id is none that an item can have, a request fails, or an item is no `T`. That there is no such item
-    /// is no error.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a key or an id is not valid; [`ErrorKind::InvalidResponse`](crate::ErrorKind::InvalidResponse)
+    /// if an item does not deserialize as `T`; otherwise the first error of a request. A missing item is not an error.
     pub async fn execute<T: DeserializeOwned>(self) -> Result<ReadManyResponse<T>> {
         let Self { container, names, call, parallelism } = self;
         let (call, count) = (call.started(), names.len());
@@ -216,7 +238,7 @@ impl<T> ReadManyResponse<T> {
         self.requests
     }
 
-    /// What they cost together, in request units.
+    /// The charge of all requests, in request units.
     #[must_use]
     pub fn request_charge(&self) -> f64 {
         self.charge

@@ -35,7 +35,7 @@ pub(super) enum Ask {
     Query { scope: Scope, text: String, parameters: Vec<(String, Value)> },
 }
 
-/// What a query is asked of.
+/// The scope of a query: one key, or a partition range.
 #[derive(Debug, PartialEq)]
 pub(super) enum Scope {
     /// All of its items have this key.
@@ -47,7 +47,7 @@ pub(super) enum Scope {
 ///
 /// # Errors
 ///
-/// A key is none that an item of the container can have, or an id none that an item can have.
+/// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if a key does not fit the container's definition, or an id is not valid.
 pub(super) fn plan<'a>(
     names: impl Iterator<Item = &'a Name>,
     definition: &PartitionKeyDefinition,

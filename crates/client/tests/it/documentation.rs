@@ -1,4 +1,4 @@
-//! What stands in the documentation is what compiles.
+//! The documentation's code is code that compiles.
 
 /// Without white space and commas, which formatting changes.
 fn squeezed(text: &str) -> String {

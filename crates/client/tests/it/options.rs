@@ -122,7 +122,7 @@ async fn the_specification_s_example_compiles() {
     assert_eq!(refused.kind(), ErrorKind::InvalidRequest);
 }
 
-/// The same with the runtime layer given to the builder: priority from the call, consistency from the runtime,
+/// With the runtime layer given to the builder: priority from the call, consistency from the runtime,
 /// throughput bucket from the account.
 #[tokio::test(start_paused = true)]
 async fn three_layers_resolve_to_three_values_on_the_wire() {

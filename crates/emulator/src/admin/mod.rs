@@ -18,7 +18,7 @@ use sidereal_protocol::AccountKey;
 use crate::account::Account;
 use crate::region_listeners::RegionListeners;
 
-/// What every path of the admin API begins with.
+/// The prefix of every path of the admin API.
 pub const ADMIN_PATH_PREFIX: &str = "/_sidereal/";
 
 /// The header that carries the account key to the admin API.

@@ -17,7 +17,7 @@ use crate::control::ControlError;
 use crate::faults::InvalidFault;
 use crate::region_listeners::RegionError;
 
-/// What there is, for those who ask for something else.
+/// The list of routes, for requests to any other path.
 const ROUTES: &str = "\
 GET regions, POST regions/{name}/offline, POST regions/{name}/online, POST regions/{name}/remove, \
 POST regions/{name}/replication, POST write-region, POST partitions/move, POST partitions/split, \

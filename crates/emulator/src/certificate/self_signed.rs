@@ -117,7 +117,7 @@ impl Certificate {
         &self.key_pem
     }
 
-    /// What a server that shows this certificate is configured with: HTTP/2 preferred, then HTTP/1.1.
+    /// The TLS configuration of a server that shows this certificate: HTTP/2 preferred, then HTTP/1.1.
     pub(crate) fn server_config(&self) -> Result<Arc<ServerConfig>, CertificateError> {
         let key = PrivateKeyDer::from_pem_slice(self.key_pem.expose_secret().as_bytes())?;
         let mut config = ServerConfig::builder_with_provider(provider())

@@ -16,7 +16,7 @@ use crate::operation::Operation;
 /// The rules that an account may have at once: every request is compared with each of them under a lock.
 const MAX_RULES: usize = 1000;
 
-/// What rules can match on: what is known of a request before it is processed.
+/// The attributes of a request that rules can match on, known before it is processed.
 #[derive(Clone, Debug)]
 pub(crate) struct RequestAttributes<'a> {
     pub(crate) region: &'a RegionName,
@@ -39,7 +39,7 @@ pub(crate) struct FaultRegistry {
 
 impl FaultRegistry {
     pub(crate) fn is_empty(&self) -> bool {
-        // Relaxed: a rule applies to requests that begin after `add` has returned. Whoever sends one learnt
+        // Relaxed: a rule applies to requests that begin after `add` has returned. A client that sends one learnt
         // of that through a channel of its own (a join, a socket), which orders the store before this load.
         self.count.load(Ordering::Relaxed) == 0
     }
@@ -81,6 +81,7 @@ impl FaultRegistry {
         let mut list = self.rules();
         let changed = change(&mut list);
         // Stored under the lock, so that the count of the last change is the one that stays.
+        // Relaxed: see `is_empty`; readers that need the rules themselves take the lock.
         self.count.store(list.rules.len(), Ordering::Relaxed);
         changed
     }
@@ -219,7 +220,7 @@ fn holds(condition: &FaultCondition, attributes: &RequestAttributes<'_>) -> bool
         })
 }
 
-/// What a rule must be for it to mean anything.
+/// Checks that a rule means something.
 fn check(rule: &FaultRule) -> Result<(), String> {
     if !(0.0..=1.0).contains(&rule.probability) {
         return Err(format!("the probability {} is not between 0 and 1", rule.probability));

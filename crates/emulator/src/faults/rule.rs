@@ -1,4 +1,4 @@
-//! What a rule says: when it applies and what it does. Values with their JSON, no state.
+//! Fault rules: when they apply and what they do. Values with their JSON, no state.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -25,13 +25,13 @@ use crate::operation::Operation;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FaultRule {
-    /// What the rule is called; one is generated where this is empty.
+    /// The name of the rule; one is generated where this is empty.
     #[serde(default)]
     pub name: String,
     /// The requests that it applies to; all of them by default.
     #[serde(default)]
     pub condition: FaultCondition,
-    /// What happens to them.
+    /// The effect on these requests.
     pub effect: FaultEffect,
     /// How likely a match takes effect, from 0 to 1; always by default.
     #[serde(default = "always")]
@@ -78,7 +78,7 @@ pub struct FaultCondition {
     /// The region that the request reached.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub region: Option<RegionName>,
-    /// What the request does.
+    /// The operation of the request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// The kind of resource that the request is about.
@@ -136,7 +136,7 @@ impl Occurrence {
     }
 }
 
-/// What a rule does to a request.
+/// The effect of a rule on a request.
 ///
 /// Effects on time and on connections are carried out by [`AccountEndpoint`](crate::AccountEndpoint) and by
 /// the server; [`Account::handle`](crate::Account::handle) skips delays and says what it does in place of a

@@ -46,7 +46,7 @@ macro_rules! latitudes {
                 match self { $( Self::$variant => Certainty::$certainty, )+ }
             }
 
-            /// It is used for one request in so many, of those that it applies to.
+            /// It is used for one in this many of the requests that it applies to.
             pub(super) const fn one_in(self) -> u64 {
                 match self { $( Self::$variant => $one_in, )+ }
             }

@@ -16,8 +16,8 @@ use crate::reply::Reply;
 use crate::request::ClassifiedRequest;
 use crate::state::AccountState;
 use crate::store::{
-    Container, Definition, ItemName, Outcome, Partition, ReplicaProgress, Transaction,
-    WriteCondition, Written,
+    Container, Definition, ItemName, ItemResult, Outcome, Partition, ReplicaProgress, Transaction,
+    WriteCondition,
 };
 use sidereal_protocol::headers::names as headers;
 
@@ -55,7 +55,7 @@ struct Batch<'a> {
 }
 
 /// The outcome of one operation.
-type OperationResult = std::result::Result<Written, ServiceError>;
+type OperationResult = std::result::Result<ItemResult, ServiceError>;
 
 impl Batch<'_> {
     /// All operations or none, under one partition key and one log sequence number.

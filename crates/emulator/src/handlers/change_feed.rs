@@ -12,7 +12,7 @@ use sidereal_protocol::{CosmosStatus, Etag, HttpDate};
 use sidereal_query::parse_at;
 
 use super::items::PartitionHeaders;
-use super::page::feed_of;
+use super::query::feed_of;
 use super::target::{Slice, Target};
 use crate::charge;
 use crate::error::{Result, ServiceError};
@@ -55,7 +55,7 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     Ok(headers.add_to(page.into_reply(request, container)?))
 }
 
-/// What a page holds and where the next one begins.
+/// The content of a page and where the next one begins.
 struct Page {
     items: Vec<Arc<Item>>,
     cursor: u64,

@@ -18,10 +18,10 @@ const FEED: &str = "DocumentCollections";
 /// The throughput of a container that names none and has no database to share with.
 const DEFAULT_THROUGHPUT: ThroughputProperties = ThroughputProperties::manual(400);
 
-/// What one physical partition begins with, as the service provisions them.
+/// The initial throughput of one physical partition, as the service provisions them.
 const THROUGHPUT_PER_PARTITION: u32 = 6_000;
 
-/// What one physical partition may hold: a documented limit of the service.
+/// The most data that one physical partition may hold: a documented limit of the service.
 const PARTITION_KIBIBYTES: u64 = 20 * 1024 * 1024;
 
 /// Physical partitions that an account may have in all. Each is a log, and a replica per region, of which an

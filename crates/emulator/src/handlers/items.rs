@@ -11,7 +11,7 @@ use sidereal_protocol::{
 };
 use sidereal_query::Condition;
 
-use super::parsed_query::condition_context;
+use super::query::condition_context;
 use crate::charge;
 use crate::clock::Timestamp;
 use crate::error::{Result, ServiceError};
@@ -19,8 +19,8 @@ use crate::reply::Reply;
 use crate::request::{ClassifiedRequest, parse_item};
 use crate::state::AccountState;
 use crate::store::{
-    Container, Decided, Definition, Item, ItemDraft, ItemName, Outcome, Partition, PatchOf,
-    Refusal, ReplicaProgress, Transaction, WriteCondition, Written,
+    Container, Decided, Definition, Expiry, Item, ItemDraft, ItemName, ItemResult, Outcome,
+    Partition, PatchOf, Refusal, ReplicaProgress, Transaction, WriteCondition,
 };
 
 /// The longest partition key, in bytes of its strings: a documented limit of the service.
@@ -35,13 +35,11 @@ pub(crate) fn read(account: &AccountState, request: &ClassifiedRequest) -> Resul
     account.admit(request, container, partition)?;
     // The only condition that a read has.
     let if_none_match = request.typed().if_none_match()?;
-    let conditions = WriteCondition { if_none_match, ..WriteCondition::default() };
+    let expiry = Expiry::new(definition.default_ttl, request.now);
     let (progress, durability, outcome) = {
         // The replica's read lock is held for the lookup alone, not while the response is made.
         let replica = request.view(partition);
-        let rules = container.rules(&definition, &request.topology, request.now);
-        let transaction = Transaction::new(&replica, rules);
-        let outcome = transaction.read(&name, &conditions);
+        let outcome = replica.read(&name, if_none_match.as_ref(), expiry);
         (ReplicaProgress::of(&replica), partition.durability(), outcome)
     };
     account.check_session(request, partition, &progress)?;
@@ -192,7 +190,7 @@ fn item_id(request: &ClassifiedRequest, container: &Container) -> Result<Arc<str
 fn write_draft(
     account: &AccountState,
     request: &ClassifiedRequest,
-    decide: impl FnOnce(&mut Transaction<'_>, ItemDraft, WriteCondition) -> Result<Written, Refusal>,
+    decide: impl FnOnce(&mut Transaction<'_>, ItemDraft, WriteCondition) -> Result<ItemResult, Refusal>,
 ) -> Result<Reply> {
     let container = request.intended_container()?;
     let key = request.required_partition_key()?;
@@ -210,7 +208,7 @@ pub(super) fn patch_item(
     definition: &Definition,
     conditions: &WriteCondition,
     now: Timestamp,
-) -> Result<Written, Refusal> {
+) -> Result<ItemResult, Refusal> {
     let condition = match &body.condition {
         Some(text) => {
             Some(Condition::parse(text).map_err(|error| Refusal::Invalid(error.to_string()))?)
@@ -233,7 +231,7 @@ fn write(
     request: &ClassifiedRequest,
     container: &Container,
     name: &ItemName,
-    decide: impl FnOnce(&mut Transaction<'_>) -> Result<Written, Refusal>,
+    decide: impl FnOnce(&mut Transaction<'_>) -> Result<ItemResult, Refusal>,
 ) -> Result<Reply> {
     // A split may come between this and `transact`, which looks the partition up again under its lock.
     let partition = container.partition_of(&name.effective_key);
@@ -251,7 +249,7 @@ fn write(
 fn finish(
     account: &AccountState,
     headers: &PartitionHeaders<'_>,
-    outcome: Result<Written, Refusal>,
+    outcome: Result<ItemResult, Refusal>,
 ) -> Reply {
     let charge = outcome.as_ref().map_or(charge::MINIMUM, |written| written.charge);
     account.spend(headers.partition, headers.request.now, charge);
@@ -267,7 +265,7 @@ fn finish(
 }
 
 /// Status, item and charge of an operation that happened.
-fn reply_to(written: &Written) -> Reply {
+fn reply_to(written: &ItemResult) -> Reply {
     let item: &Item = &written.item;
     let reply = match written.outcome {
         Outcome::Created => Reply::bytes(CosmosStatus::CREATED, item.text.clone()),

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{Etag, Rid};
 
-use super::parsed_query::{ParsedQuery, evaluation_context};
+use super::query::{ParsedQuery, evaluation_context};
 use crate::error::{Result, ServiceError};
 use crate::reply::Reply;
 use crate::request::ClassifiedRequest;

@@ -1,4 +1,4 @@
-//! What the responses to writes of databases and containers have in common.
+//! Shared by the responses to writes of databases and containers.
 
 use sidereal_protocol::headers::names as headers;
 use sidereal_protocol::{

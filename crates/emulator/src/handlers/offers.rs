@@ -21,7 +21,7 @@ const MANUAL_MINIMUM: u32 = 400;
 const AUTOSCALE_MINIMUM: u32 = 1_000;
 /// The most of both, as the service grants it without being asked in person.
 const MAXIMUM: u32 = 1_000_000;
-/// What one physical partition can carry.
+/// The throughput that one physical partition can carry.
 const MOST_PER_PARTITION: u32 = 10_000;
 /// Throughput comes in steps: rules of the service.
 const MANUAL_STEP: u32 = 100;
@@ -97,8 +97,8 @@ pub(super) fn requested(request: &ClassifiedRequest) -> Result<Option<Throughput
     }
 }
 
-/// What a replacement gives an offer. Between fixed throughput and autoscale it migrates by a header alone, and the
-/// service chooses the number then; another replacement sets it.
+/// The throughput of an offer after its replacement. Between fixed throughput and autoscale it migrates by a header
+/// alone, and the service chooses the number then; another replacement sets it.
 fn replacement(
     request: &ClassifiedRequest,
     current: ThroughputProperties,

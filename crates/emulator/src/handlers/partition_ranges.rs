@@ -31,7 +31,7 @@ pub(crate) fn list(request: &ClassifiedRequest) -> Result<Reply> {
     Ok(reply.with_etag(&etag).with_shared(headers::OWNER_FULL_NAME, &container.full_name))
 }
 
-/// What each region adds to the number of a layout, where etags are those of their region.
+/// The number that each region adds to that of a layout, where etags are those of their region.
 ///
 /// The first region is furthest ahead: its etags are beyond all that the others know, and they answer 304 to them.
 fn numbering_offset(request: &ClassifiedRequest) -> u64 {

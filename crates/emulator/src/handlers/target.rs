@@ -12,7 +12,7 @@ use crate::store::{
     Container, Definition, Expiry, Item, Partition, Position, RangeLookup, Replica,
 };
 
-/// What a request is addressed to.
+/// The target of a request.
 #[derive(Debug)]
 pub(super) enum Target {
     /// One partition key, or the prefix of a hierarchical one.

@@ -29,7 +29,7 @@ use crate::outcome::ClientOrigin;
 /// The first byte of a TLS connection: the content type of a handshake record (RFC 8446, section 5.1).
 const TLS_HANDSHAKE_RECORD: u8 = 0x16;
 
-/// What the connections of a server share.
+/// The state that the connections of a server share.
 pub(super) struct Connections<H> {
     pub(super) tls: TlsAcceptor,
     pub(super) handler: H,
@@ -149,7 +149,7 @@ fn protocols(limits: &Limits) -> auto::Builder<InlineExecutor> {
     builder
 }
 
-/// What a connection is doing: requests begun, and requests in flight. The idle timeout looks at both.
+/// The activity of a connection: requests begun, and requests in flight. The idle timeout looks at both.
 #[derive(Debug, Default)]
 struct Activity {
     begun: AtomicUsize,
@@ -175,6 +175,7 @@ impl Activity {
         let mut period = limits.first_request;
         loop {
             tokio::time::sleep(period).await;
+            // Relaxed: see `begin`.
             let begun = self.begun.load(Ordering::Relaxed);
             if begun == seen && self.in_flight.load(Ordering::Relaxed) == 0 {
                 return;

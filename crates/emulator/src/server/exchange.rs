@@ -31,7 +31,7 @@ pub(crate) trait Handler: Send + Sync + 'static {
     fn handle(&self, request: Request<Bytes>) -> impl Future<Output = ConnectionOutcome> + Send;
 }
 
-/// What the requests of one connection have in common.
+/// The state that the requests of one connection share.
 pub(super) struct Exchange<H> {
     connections: Arc<Connections<H>>,
     scheme: Scheme,
@@ -43,7 +43,7 @@ pub(super) struct Exchange<H> {
     closing: Notify,
 }
 
-/// What is known of a connection's two ends.
+/// Facts about a connection's two ends.
 pub(super) struct Ends {
     pub(super) scheme: Scheme,
     pub(super) local: SocketAddr,

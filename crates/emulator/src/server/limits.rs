@@ -1,4 +1,4 @@
-//! What a client may cost: every bound of the server, by name, with its reason.
+//! Limits of the server on what a client may cost: every bound by name, with its reason.
 //!
 //! The bounds that a test shortens are fields of [`Limits`]; the rest are constants.
 

@@ -39,7 +39,7 @@ impl Listener {
     }
 }
 
-/// What a server is started with.
+/// The parts that a server is started with.
 #[derive(Debug)]
 pub(crate) struct ServerSetup<H> {
     pub(crate) tls: Arc<ServerConfig>,

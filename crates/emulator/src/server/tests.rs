@@ -60,7 +60,7 @@ async fn connect(server: &Server) -> TcpStream {
     TcpStream::connect(server.address()).await.unwrap()
 }
 
-/// What the server says until it closes the connection.
+/// Reads the server's bytes until it closes the connection.
 async fn read_to_end(stream: &mut TcpStream) -> String {
     let mut said = Vec::new();
     let read = tokio::time::timeout(TIMEOUT, stream.read_to_end(&mut said)).await;
@@ -68,7 +68,7 @@ async fn read_to_end(stream: &mut TcpStream) -> String {
     String::from_utf8(said).unwrap()
 }
 
-/// What the server says until it has said `end`.
+/// Reads the server's bytes up to and including `end`.
 async fn read_until(stream: &mut TcpStream, end: &str) -> String {
     let mut said = Vec::new();
     while !String::from_utf8_lossy(&said).ends_with(end) {
@@ -120,7 +120,7 @@ async fn a_panicking_handler_answers_500_and_the_connection_lives_on() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_request_that_takes_long_does_not_hold_up_the_others_of_its_connection() {
+async fn a_slow_request_does_not_hold_up_the_others_of_its_connection() {
     let (release, released) = std::sync::mpsc::channel::<()>();
     let released = Mutex::new(released);
     let server = start(Limits::default(), move |request| {

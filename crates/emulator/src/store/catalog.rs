@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use sidereal_protocol::{Addressing, Etag, ResourceLink, ResourceType, Rid, ThroughputProperties};
 
 use super::persistence::{CommitQueue, DatabaseRecord, Mutation, NumbersRecord, RestoredState};
-use super::{Container, Definition, new_etag};
+use super::{Container, Definition, Offer, new_etag};
 use crate::clock::Timestamp;
 use crate::topology::ReplicaSet;
 
@@ -34,19 +33,6 @@ pub(crate) struct Database {
     pub(crate) etag: Etag,
     pub(crate) created_at: u64,
     containers: RwLock<BTreeMap<Arc<str>, Arc<Container>>>,
-}
-
-/// The throughput of a database or container.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Offer {
-    pub(crate) rid: Rid,
-    /// The RID of the database or container.
-    pub(crate) resource_rid: Rid,
-    /// Its `_self`.
-    pub(crate) resource_link: String,
-    pub(crate) throughput: ThroughputProperties,
-    pub(crate) etag: Etag,
-    pub(crate) changed_at: u64,
 }
 
 /// Something of that name exists already.
@@ -328,57 +314,6 @@ impl Database {
             "_users": "users/",
             "_ts": self.created_at,
         })
-    }
-}
-
-impl Offer {
-    /// The offer as clients see it.
-    pub(crate) fn resource(&self) -> Value {
-        let autoscale = match self.throughput {
-            ThroughputProperties::Autoscale { max_throughput, increment_percent } => {
-                Some((max_throughput, increment_percent))
-            }
-            _ => None,
-        };
-        let content = match autoscale {
-            None => json!({
-                "offerThroughput": self.throughput.ceiling(),
-                "offerIsRUPerMinuteThroughputEnabled": false,
-            }),
-            Some((max_throughput, increment_percent)) => json!({
-                // Autoscale begins at a tenth of its maximum: a rule of the service.
-                "offerThroughput": max_throughput / 10,
-                "offerIsRUPerMinuteThroughputEnabled": false,
-                "offerAutopilotSettings": autopilot(max_throughput, increment_percent),
-            }),
-        };
-        json!({
-            "resource": self.resource_link,
-            "offerType": "Invalid",
-            "offerVersion": "V2",
-            "offerResourceId": self.resource_rid.to_string(),
-            "content": content,
-            "id": self.id(),
-            "_rid": self.rid.to_string(),
-            "_self": format!("offers/{}/", self.rid),
-            "_etag": self.etag.as_str(),
-            "_ts": self.changed_at,
-        })
-    }
-
-    /// The id of an offer is its RID.
-    pub(crate) fn id(&self) -> String {
-        self.rid.to_string()
-    }
-}
-
-fn autopilot(max_throughput: u32, increment_percent: Option<u32>) -> Value {
-    match increment_percent {
-        None => json!({ "maxThroughput": max_throughput }),
-        Some(percent) => json!({
-            "maxThroughput": max_throughput,
-            "autoUpgradePolicy": { "throughputPolicy": { "incrementPercent": percent } },
-        }),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::clock::Timestamp;
 
-/// What decides between versions of one item.
+/// The rank that decides between versions of one item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Rank {
     /// The item's incarnation: how often it had been deleted as far as its writer knew. A write that did not

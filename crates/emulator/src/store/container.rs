@@ -48,7 +48,7 @@ pub(crate) struct WriteContext<'a> {
     pub(crate) staleness: StalenessBound,
 }
 
-/// What was decided, by which partition, and the progress of its replica after it.
+/// A decision, the partition that made it, and the progress of its replica after it.
 #[derive(Debug)]
 pub(crate) struct Decided<T, E> {
     pub(crate) decision: Result<T, E>,
@@ -112,7 +112,7 @@ impl Container {
         Ok(())
     }
 
-    /// What decides at a moment whether its items have expired.
+    /// Decides at a moment whether the container's items have expired.
     pub(crate) fn expiry(&self, now: Timestamp) -> Expiry {
         Expiry::new(self.definition().default_ttl, now)
     }
@@ -164,8 +164,8 @@ impl Container {
         }
     }
 
-    /// What the container says about its items.
-    pub(crate) fn rules<'a>(
+    /// The rules of the container for its items.
+    fn rules<'a>(
         &'a self,
         definition: &'a Definition,
         topology: &Topology,

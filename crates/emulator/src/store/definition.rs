@@ -6,7 +6,7 @@ use sidereal_protocol::{Etag, PartitionKeyDefinition, PartitionKeyPath, Resource
 use super::{IndexPolicy, UniqueKeys, parse_ttl};
 use crate::clock::Timestamp;
 
-/// What a container was created or last replaced with, read once.
+/// The definition that a container was created or last replaced with, read once.
 #[derive(Debug)]
 pub(crate) struct Definition {
     /// The container as clients see it, without system properties.
@@ -55,7 +55,7 @@ impl Definition {
         Ok(Self { properties, key, index, default_ttl, unique_keys, etag, changed_at })
     }
 
-    /// What it says, as JSON.
+    /// The definition as JSON.
     pub(super) fn properties_text(&self) -> String {
         serde_json::to_string(&self.properties).unwrap_or_default()
     }
@@ -140,7 +140,7 @@ fn parse_indexing_policy(properties: &mut Map<String, Value>) -> Result<IndexPol
     IndexPolicy::parse(&Value::Object(policy.clone()))
 }
 
-/// What a client leaves out of a policy, the service fills in.
+/// Fills in what a client leaves out of a policy, as the service does.
 fn complete_indexing_policy(policy: &mut Map<String, Value>) {
     policy.entry("indexingMode").or_insert_with(|| json!("consistent"));
     policy.entry("automatic").or_insert_with(|| json!(true));

@@ -7,7 +7,13 @@ use serde_json::{Map, Value};
 use sidereal_protocol::{EffectivePartitionKey, Etag, PartitionKey};
 use sidereal_query::DocumentMembers;
 
-use super::ItemName;
+/// The name of an item within a partition.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct ItemName {
+    pub(crate) effective_key: EffectivePartitionKey,
+    pub(crate) key: PartitionKey,
+    pub(crate) id: Arc<str>,
+}
 
 /// One version of an item; never changed, only superseded.
 #[derive(Clone, Debug)]
@@ -62,19 +68,19 @@ impl Item {
         self.text.len()
     }
 
-    /// The document, parsed anew.
+    /// Parses the document.
     pub(crate) fn document(&self) -> Value {
         self.members(&DocumentMembers::All)
     }
 
-    /// Some members of the document, parsed anew.
+    /// Parses some members of the document.
     pub(crate) fn members(&self, members: &DocumentMembers) -> Value {
         // The text was printed from a document. If a disk made another one of it, nothing matches it.
         members.parse(&self.text).unwrap_or_default()
     }
 }
 
-/// What the store adds to a document.
+/// System properties that the store adds to a document.
 #[derive(Clone, Debug)]
 pub(crate) struct SystemProperties {
     /// `_rid`, as text.
@@ -95,6 +101,14 @@ pub(crate) struct ItemDraft {
 }
 
 impl ItemDraft {
+    pub(crate) fn name(&self) -> ItemName {
+        ItemName {
+            effective_key: self.effective_key.clone(),
+            key: self.key.clone(),
+            id: self.id.clone(),
+        }
+    }
+
     /// Completes the document and fixes the version.
     pub(crate) fn into_item(
         self,

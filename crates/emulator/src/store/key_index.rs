@@ -9,7 +9,17 @@ use std::ops::Bound;
 
 use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange};
 
-use super::{Item, Position};
+use super::Item;
+
+/// Where a scan of a replica in the order of ordinals resumes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Position {
+    Start,
+    /// After this ordinal.
+    After(u64),
+    /// At this ordinal again, of which some rows were already returned.
+    At(u64),
+}
 
 /// The items of a replica by key and id.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +53,7 @@ impl KeyIndex {
         }
     }
 
-    /// The items that may have a key and an id; nearly always one. Whoever asks compares both.
+    /// The items that may have a key and an id; nearly always one. The caller compares both.
     pub(super) fn named(
         &self,
         effective_key: &EffectivePartitionKey,

@@ -35,7 +35,7 @@ pub(crate) struct LayoutChange {
     pub(crate) retired: Vec<RetiredPartition>,
 }
 
-/// What became of a range that a request names by its id.
+/// The fate of a range that a request names by its id.
 #[derive(Clone, Debug)]
 pub(crate) enum RangeLookup {
     Current(Arc<Partition>),
@@ -46,7 +46,7 @@ pub(crate) enum RangeLookup {
 }
 
 impl Layout {
-    /// The key space in so many equal ranges.
+    /// Divides the key space into equal ranges.
     pub(crate) fn new(
         key: &PartitionKeyDefinition,
         partitions: u32,

@@ -22,7 +22,7 @@ pub(crate) struct Entry {
     pub(crate) ranks: Vec<Rank>,
 }
 
-/// What happened to one item.
+/// A change of one item.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// A version was written; it supersedes the one of the same ordinal.

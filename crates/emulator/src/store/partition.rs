@@ -147,6 +147,7 @@ impl Partition {
     /// Whether a read of a session that ends with this write may be refused: once for each write, so that the read
     /// succeeds when it is repeated.
     pub(crate) fn claim_session_refusal(&self, lsn: u64) -> bool {
+        // Relaxed: the maximum decides who refuses, and no other memory depends on it.
         self.refused_session.fetch_max(lsn, Ordering::Relaxed) < lsn
     }
 
@@ -217,7 +218,7 @@ impl Partition {
         if !state.has_due(region, replication, now) {
             return ReplicaView { state, region };
         }
-        // `RwLock` has no upgrade: the read guard goes before the write guard is taken. Whoever gets in
+        // `RwLock` has no upgrade: the read guard goes before the write guard is taken. A writer that gets in
         // between has applied the due entries already, and catching up again is idempotent.
         drop(state);
         self.write().catch_up(region, replication, now);

@@ -1,18 +1,18 @@
-//! What changes in a partition: its replicas, and the log between them.
+//! The mutable state of a partition: its replicas, and the log between them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use sidereal_protocol::EffectivePartitionKeyRange;
 
-use super::conflict::Rank;
 use super::persistence::{LogChange, PartitionContents, PartitionRecord, RestoredItem};
 use super::replication_log::{LoggedEntry, ReplicationLog, SettledEntry};
-use super::{Change, Entry, Expiry, ItemName, Replica, UniqueKeys};
+use super::tombstone::Tombstone;
+use super::{Change, Entry, Expiry, Replica, UniqueKeys};
 use crate::clock::Timestamp;
 use crate::topology::{ReplicaSet, Replication, Topology};
 
-/// What changes in a partition.
+/// The mutable state of a partition.
 #[derive(Debug)]
 pub(crate) struct PartitionState {
     /// One per region, in the account's order.
@@ -30,18 +30,8 @@ pub(crate) struct PartitionState {
     retired: bool,
     /// Whether the account is kept on disk.
     stored: bool,
-    /// What is to be stored of the log; none once the partition is retired.
+    /// Changes of the log that are to be stored; `None` once the partition is retired.
     unstored: Option<Vec<LogChange>>,
-}
-
-/// A deleted item of a multi-write account.
-#[derive(Clone, Debug)]
-pub(crate) struct Tombstone {
-    pub(crate) name: ItemName,
-    /// The rank of this delete. The item may have been created and deleted again since.
-    pub(crate) rank: Rank,
-    /// The position up to which every region has to apply the log before it can be dropped.
-    droppable_at: u64,
 }
 
 /// How many log entries the other regions may be behind when a write is acknowledged.

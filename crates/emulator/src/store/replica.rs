@@ -8,14 +8,14 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ops::Bound;
 use std::sync::Arc;
 
-use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, PartitionKey};
+use sidereal_protocol::{EffectivePartitionKey, EffectivePartitionKeyRange, Etag, PartitionKey};
 
 use super::conflict::Rank;
 use super::expiry::ExpiryIndex;
-use super::key_index::KeyIndex;
-use super::partition_state::Tombstone;
+use super::key_index::{KeyIndex, Position};
+use super::tombstone::Tombstone;
 use super::unique::{Fingerprint, UniqueIndex};
-use super::{Change, Entry, Expiry, IndexSet, Item, ItemName, UniqueKeys};
+use super::{Change, Entry, Expiry, IndexSet, Item, ItemName, ItemResult, Refusal, UniqueKeys};
 use crate::clock::Timestamp;
 
 /// The items of one partition.
@@ -40,16 +40,6 @@ pub(crate) struct Replica {
     ranks: HashMap<ItemName, Rank>,
     /// Of a multi-write account: how many entries of each region were applied (a version vector).
     progress: Vec<u64>,
-}
-
-/// Where a scan of a replica in the order of ordinals resumes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Position {
-    Start,
-    /// After this ordinal.
-    After(u64),
-    /// At this ordinal again, of which some rows were already returned.
-    At(u64),
 }
 
 impl Replica {
@@ -188,6 +178,24 @@ impl Replica {
         candidates
             .filter_map(|ordinal| self.items.get(&ordinal))
             .find(|item| item.key == *key && *item.id == *id)
+    }
+
+    /// The item of a name, unless it has expired.
+    pub(super) fn find_unexpired(&self, name: &ItemName, expiry: Expiry) -> Option<Arc<Item>> {
+        let item = self.find(&name.effective_key, &name.key, &name.id)?;
+        // Expired items stay until the next write of the partition; readers must not see them before.
+        (!expiry.is_over(item)).then(|| item.clone())
+    }
+
+    /// Reads an item; [`Refusal::NotModified`] if it is at the version that the client has.
+    pub(crate) fn read(
+        &self,
+        name: &ItemName,
+        if_none_match: Option<&Etag>,
+        expiry: Expiry,
+    ) -> Result<ItemResult, Refusal> {
+        let item = self.find_unexpired(name, expiry).ok_or(Refusal::NotFound)?;
+        ItemResult::of_read(item, if_none_match)
     }
 
     pub(crate) fn by_ordinal(&self, ordinal: u64) -> Option<&Arc<Item>> {

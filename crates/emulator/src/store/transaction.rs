@@ -8,22 +8,23 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde_json::{Map, Value};
-use sidereal_protocol::{
-    EffectivePartitionKey, Etag, PartitionKey, PartitionKeyDefinition, PatchOperation, Rid,
-};
+use sidereal_protocol::{Etag, PartitionKeyDefinition, PatchOperation, Rid};
 use sidereal_query::{Condition, Context};
 
 use super::expiry::own_end;
 use super::patch::apply as apply_patch;
 use super::unique::Fingerprint;
-use super::{Change, Expiry, IndexPolicy, Item, ItemDraft, Replica, SystemProperties};
+use super::{
+    Change, Expiry, IndexPolicy, Item, ItemDraft, ItemName, ItemResult, Outcome, Refusal, Replica,
+    SystemProperties, new_etag,
+};
 use crate::charge;
 use crate::clock::Timestamp;
 
 /// The largest document: a limit of the service, counted in bytes of UTF-8.
 pub(crate) const ITEM_LIMIT: usize = 2 * 1024 * 1024;
 
-/// What a container says about its items.
+/// The rules of a container for its items.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules<'a> {
     pub(crate) container: Rid,
@@ -45,38 +46,6 @@ pub(crate) struct WriteCondition {
     pub(crate) if_none_match: Option<Etag>,
 }
 
-/// Why an operation did not happen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    Conflict,
-    UniqueKeyConflict,
-    NotFound,
-    /// A read of the version that its client has already.
-    NotModified(Etag),
-    PreconditionFailed,
-    PatchConditionNotMet,
-    TooLarge,
-    /// A sentence about what to change.
-    Invalid(String),
-}
-
-/// What an operation did.
-#[derive(Clone, Debug)]
-pub(crate) struct Written {
-    /// The version there is now; of a delete, the one that was.
-    pub(crate) item: Arc<Item>,
-    pub(crate) outcome: Outcome,
-    pub(crate) charge: f64,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Created,
-    Replaced,
-    Deleted,
-    Read,
-}
-
 /// How a patch changes a document, and whether it should.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PatchOf<'a> {
@@ -84,7 +53,7 @@ pub(crate) struct PatchOf<'a> {
     pub(crate) condition: Option<&'a Condition>,
     /// The time and the limits that the condition is evaluated with.
     pub(crate) context: &'a Context,
-    /// What of a document cannot be patched.
+    /// The paths of a document that cannot be patched.
     pub(crate) key: &'a PartitionKeyDefinition,
 }
 
@@ -97,14 +66,6 @@ impl PatchOf<'_> {
             Err(error) => Err(Refusal::Invalid(error.to_string())),
         }
     }
-}
-
-/// The name of an item within a partition.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct ItemName {
-    pub(crate) effective_key: EffectivePartitionKey,
-    pub(crate) key: PartitionKey,
-    pub(crate) id: Arc<str>,
 }
 
 /// Operations decided one after the other against one replica.
@@ -143,23 +104,17 @@ impl<'a> Transaction<'a> {
         self.changes
     }
 
+    /// Reads an item as the operations so far leave it.
     pub(crate) fn read(
         &self,
         name: &ItemName,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
-        let unchanged =
-            condition.if_none_match.as_ref().is_some_and(|etag| etag.matches(&item.etag));
-        if unchanged {
-            return Err(Refusal::NotModified(item.etag.clone()));
-        }
-        let charge = charge::read(item.size());
-        // The `Arc` is cloned, not the document: the response shares its text.
-        Ok(Written { item, outcome: Outcome::Read, charge })
+        ItemResult::of_read(item, condition.if_none_match.as_ref())
     }
 
-    pub(crate) fn create(&mut self, draft: ItemDraft) -> Result<Written, Refusal> {
+    pub(crate) fn create(&mut self, draft: ItemDraft) -> Result<ItemResult, Refusal> {
         if self.find(&draft.name()).is_some() {
             return Err(Refusal::Conflict);
         }
@@ -170,7 +125,7 @@ impl<'a> Transaction<'a> {
         &mut self,
         draft: ItemDraft,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         match self.find(&draft.name()) {
             Some(current) => {
                 condition.check(&current)?;
@@ -186,7 +141,7 @@ impl<'a> Transaction<'a> {
         name: &ItemName,
         draft: ItemDraft,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
         if draft.id != name.id && self.find(&draft.name()).is_some() {
@@ -200,7 +155,7 @@ impl<'a> Transaction<'a> {
         name: &ItemName,
         patch: &PatchOf<'_>,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let current = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&current)?;
         let document = current.document();
@@ -224,7 +179,7 @@ impl<'a> Transaction<'a> {
         &mut self,
         name: &ItemName,
         condition: &WriteCondition,
-    ) -> Result<Written, Refusal> {
+    ) -> Result<ItemResult, Refusal> {
         let item = self.find(name).ok_or(Refusal::NotFound)?;
         condition.check(&item)?;
         // A later operation of the transaction may take the unique keys over.
@@ -234,19 +189,21 @@ impl<'a> Transaction<'a> {
         self.overlay.insert(name.clone(), None);
         self.changes.push(Change::Delete { item: item.clone() });
         let charge = charge::write(item.size(), item.terms);
-        Ok(Written { item, outcome: Outcome::Deleted, charge })
+        Ok(ItemResult { item, outcome: Outcome::Deleted, charge })
     }
 
     fn find(&self, name: &ItemName) -> Option<Arc<Item>> {
         if let Some(item) = self.overlay.get(name) {
             return item.clone();
         }
-        let item = self.replica.find(&name.effective_key, &name.key, &name.id)?;
-        // Expired items stay until the next write of the partition; readers must not see them before.
-        (!self.rules.expiry.is_over(item)).then(|| item.clone())
+        self.replica.find_unexpired(name, self.rules.expiry)
     }
 
-    fn put(&mut self, draft: ItemDraft, replaced: Option<Arc<Item>>) -> Result<Written, Refusal> {
+    fn put(
+        &mut self,
+        draft: ItemDraft,
+        replaced: Option<Arc<Item>>,
+    ) -> Result<ItemResult, Refusal> {
         let name = draft.name();
         let renamed = replaced.as_ref().filter(|current| current.id != name.id).cloned();
         // Two regions that give one item two names at once make two items of it, which need two RIDs.
@@ -270,7 +227,7 @@ impl<'a> Transaction<'a> {
         }
         self.overlay.insert(name, Some(item.clone()));
         self.changes.push(Change::Put { item: item.clone() });
-        Ok(Written { item, outcome, charge })
+        Ok(ItemResult { item, outcome, charge })
     }
 
     fn claim_unique_keys(&mut self, item: &Item, replaced: Option<&Item>) -> Result<(), Refusal> {
@@ -306,16 +263,6 @@ impl WriteCondition {
     }
 }
 
-impl ItemDraft {
-    pub(crate) fn name(&self) -> ItemName {
-        ItemName {
-            effective_key: self.effective_key.clone(),
-            key: self.key.clone(),
-            id: self.id.clone(),
-        }
-    }
-}
-
 impl Rules<'_> {
     /// Gives a draft its version, its RID and its end.
     fn complete(&self, draft: ItemDraft, ordinal: u64, lsn: u64) -> Result<Item, Refusal> {
@@ -342,11 +289,4 @@ impl Rules<'_> {
 
 fn terms_of(index: &IndexPolicy, document: &Map<String, Value>) -> u32 {
     document.iter().map(|(name, value)| index.terms_below(name, value)).sum()
-}
-
-/// An etag in the service's format: a counter and the second of the write.
-pub(crate) fn new_etag(version: u64, seconds: u64) -> Etag {
-    let (low, high) = (version & 0xffff_ffff, (version >> 32) & 0xffff);
-    let text = format!("\"{low:08x}-{high:04x}-0000-0000-{seconds:08x}0000\"");
-    Etag::new(text).expect("hexadecimal digits and hyphens in quotes are an etag")
 }

@@ -1,4 +1,4 @@
-//! What queries answer, where the service's rules surprise: equality across types, reserved words,
+//! Answers to queries, where the service's rules surprise: equality across types, reserved words,
 //! subqueries, aggregates with an order.
 
 use crate::common::{Answer, Client, KEY};

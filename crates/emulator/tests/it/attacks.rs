@@ -109,7 +109,7 @@ async fn a_huge_list_of_values_is_looked_up_and_a_longer_one_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn others_do_not_wait_for_a_query_and_it_ends_with_its_client_or_the_server() {
+async fn a_long_query_delays_no_other_request_and_ends_with_its_client() {
     let client = one_item(1000).await;
     let text = "SELECT VALUE COUNT(1) FROM c JOIN a IN c.a JOIN b IN c.a JOIN d IN c.a";
     let body = json!({ "query": text, "parameters": [] }).to_string();
@@ -169,7 +169,7 @@ async fn a_shutdown_ends_a_query_that_is_running() {
     }
 }
 
-/// Whoever asks for large pages and does not read them holds a page each, and nobody up.
+/// A client that asks for large pages and does not read them holds a page each, and nobody up.
 #[tokio::test]
 async fn clients_that_do_not_read_their_pages_hold_nobody_up() {
     let client = Client::with_container(1).await;

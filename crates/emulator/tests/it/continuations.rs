@@ -1,4 +1,4 @@
-//! Continuation tokens on the wire: their form, their end, and what is none.
+//! Continuation tokens on the wire: their form, their end, and malformed ones.
 
 use crate::common::{CROSS, Client, DOCS, KEY};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ async fn items(count: usize) -> Client {
 }
 
 #[tokio::test]
-async fn a_token_is_a_list_where_the_gateway_found_the_range_and_bare_where_the_client_did() {
+async fn a_token_is_a_list_if_the_gateway_found_the_range() {
     let client = items(12).await;
     let size = (SIZE, "5");
     for headers in [[CROSS, size], [(KEY, "[\"a\"]"), size]] {

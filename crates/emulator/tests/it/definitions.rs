@@ -127,7 +127,7 @@ fn unique_keys_are_bounded_and_name_properties_once() {
 }
 
 #[test]
-fn databases_containers_and_offers_are_written_at_the_version_that_is_named() {
+fn metadata_is_written_at_the_version_that_is_named() {
     let fixture = fixture();
     let container = create(&fixture, json!({}));
     let offers = fixture.send(Method::GET, "/offers", &[], Value::Null).json();

@@ -92,7 +92,7 @@ async fn delays_pass_on_the_clock_of_tokio() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_that_is_cancelled_during_a_delay_was_processed_only_if_the_delay_comes_after() {
+async fn a_request_cancelled_in_a_delay_was_processed_only_before_it() {
     let fixture = two_regions();
     let global = global(&fixture);
     for (effect, id, processed) in [
@@ -134,7 +134,7 @@ async fn a_reset_says_whether_the_request_was_processed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reset_in_the_body_carries_the_response_and_one_without_a_body_is_a_plain_reset() {
+async fn a_reset_in_the_body_carries_the_response() {
     let fixture = two_regions();
     let global = global(&fixture);
     fixture.account.add_fault(FaultRule::new(FaultEffect::ResetMidBody)).unwrap();
@@ -157,7 +157,7 @@ async fn a_hanging_request_is_pending_until_it_is_dropped() {
     assert!(!exists(&fixture, "2"));
 }
 
-/// What the account lists as readable: names and URLs.
+/// The readable locations that the account lists: names and URLs.
 async fn locations(endpoint: &AccountEndpoint, fixture: &Fixture) -> Vec<(String, String)> {
     let mut request = fixture.request(Method::GET, "/", &[], Value::Null);
     *request.uri_mut() = "https://gateway.test:8081/".parse().unwrap();
@@ -171,7 +171,7 @@ async fn locations(endpoint: &AccountEndpoint, fixture: &Fixture) -> Vec<(String
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_region_is_advertised_under_the_url_it_was_given_or_as_the_client_called_it() {
+async fn a_region_is_advertised_under_its_url_or_the_host_of_the_request() {
     let fixture = Fixture::new(|options| {
         options.regions = ["West US", "East US"].map(RegionName::from).to_vec();
         options

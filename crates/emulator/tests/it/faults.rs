@@ -355,7 +355,7 @@ async fn a_truncated_and_a_wrong_body_arrive_in_good_form() {
 
 /// The answer must come no sooner than the delay; how much later is the machine's business.
 #[tokio::test]
-async fn a_delay_holds_the_response_back_and_before_processing_the_processing_too() {
+async fn a_delay_before_processing_holds_back_processing_and_response() {
     let client = Client::with_container(1).await;
     for (version, id) in VERSIONS.into_iter().zip(["1", "2"]) {
         for effect in
@@ -370,7 +370,7 @@ async fn a_delay_holds_the_response_back_and_before_processing_the_processing_to
 }
 
 #[tokio::test]
-async fn a_delay_after_processing_lets_others_see_the_write_before_the_response_comes() {
+async fn a_delay_after_processing_shows_the_write_before_its_response() {
     let client = Client::with_container(1).await;
     let wait = TIMEOUT; // Longer than it takes to look, and never waited for.
     for (effect, done) in

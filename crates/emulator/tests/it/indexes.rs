@@ -308,7 +308,7 @@ fn index_metrics_tell_what_was_used_and_what_would_help() {
     assert_eq!(silent.header("x-ms-cosmos-index-utilization"), None);
 }
 
-/// What the JavaScript SDK asks for was answered in the form of the other SDKs, which it cannot read.
+/// The JavaScript SDK's request was answered in the form of the other SDKs, which it cannot read.
 #[test]
 fn the_second_form_of_index_metrics_is_percent_encoded() {
     let scanned = fixture(&orders_alone());
@@ -350,7 +350,7 @@ fn writes_between_two_pages_of_an_order_move_nothing_else() {
 }
 
 /// A scan takes its items in chunks and holds no lock in between: what is not written meanwhile is seen exactly
-/// once, whatever is written beside it and whoever builds the index.
+/// once, whatever is written beside it and whichever request builds the index.
 #[test]
 fn queries_beside_writes_see_what_is_not_written_exactly_once() {
     let fixture = fixture(&everything());

@@ -43,7 +43,7 @@ async fn an_item_is_created_read_replaced_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_second_item_with_the_same_id_and_key_is_a_conflict_and_with_another_key_is_not() {
+async fn a_second_item_of_an_id_conflicts_only_within_its_partition_key() {
     let client = Client::with_container(5).await;
     assert_eq!(client.create(item("1")).await.status, 201);
     let conflict = client.create(item("1")).await;

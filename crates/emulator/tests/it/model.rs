@@ -82,7 +82,7 @@ fn item((key, id): Name, n: i64) -> Value {
     json!({ "id": id.to_string(), "pk": key, "n": n })
 }
 
-/// What the model says a single operation answers: a status, and the number if there is a body.
+/// The model's answer to a single operation: a status, and the number if there is a body.
 fn on_model(model: &mut Model, operation: &Operation) -> (u16, Option<i64>) {
     match *operation {
         Operation::Create(name, _) if model.contains_key(&name) => (409, None),
@@ -168,7 +168,7 @@ fn increment(by: i64) -> Value {
     json!({ "operations": [{ "op": "incr", "path": "/n", "value": by }] })
 }
 
-/// What the emulator answers to a single operation.
+/// The emulator's answer to a single operation.
 fn on_emulator(fixture: &Fixture, operation: &Operation) -> (u16, Option<i64>) {
     let key = |key: u8| key_of(&json!({ "pk": key }));
     let path = |name: Name| format!("{DOCS}/{}", name.1);
@@ -285,7 +285,7 @@ fn agree_on_many(
     Ok(())
 }
 
-/// What all change feeds together say there is.
+/// The items that all change feeds together report.
 fn from_feeds(fixture: &Fixture, partitions: u32) -> Model {
     let mut model = Model::new();
     for range in 0..partitions {

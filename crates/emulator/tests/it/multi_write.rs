@@ -51,7 +51,7 @@ fn read(fixture: &Fixture, region: &str, id: &str, more: &[(&str, &str)]) -> Ans
     fixture.send_in(region, Method::GET, &format!("{DOCS}/{id}"), &headers, Value::Null).unwrap()
 }
 
-/// What each region says of an item: its number, or none.
+/// Each region's answer for an item: its number, or none.
 fn everywhere(fixture: &Fixture, id: &str) -> [Option<u64>; 3] {
     NAMES.map(|region| {
         let answer = read(fixture, region, id, &[]);
@@ -116,7 +116,7 @@ fn a_delete_beats_a_concurrent_write_even_a_later_one() {
     write(&fixture, EAST, "1", 2);
     fixture.clock.advance(LAG);
     assert_eq!(everywhere(&fixture, "1"), [None; 3]);
-    // Whoever saw the delete may create the item again.
+    // A client that saw the delete may create the item again.
     assert_eq!(write(&fixture, NORTH, "1", 3).status, 201);
     fixture.clock.advance(LAG);
     assert_eq!(everywhere(&fixture, "1"), [Some(3); 3]);

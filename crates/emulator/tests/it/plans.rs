@@ -4,7 +4,7 @@ use crate::common::{Answer, Client, DOCS};
 use http::Method;
 use serde_json::{Value, json};
 
-/// What the JavaScript SDK lists.
+/// The features that the JavaScript SDK lists.
 const FEATURES: &str = "Aggregate,CompositeAggregate,CountIf,DCount,Distinct,GroupBy,MultipleAggregates,MultipleOrderBy,NonValueAggregate,OffsetAndLimit,OrderBy,Top";
 
 async fn plan(client: &Client, body: Value, features: &str) -> Answer {

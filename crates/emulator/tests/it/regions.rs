@@ -280,7 +280,7 @@ fn the_account_lists_a_port_for_each_region() {
 }
 
 #[tokio::test]
-async fn a_region_that_is_offline_refuses_connections_and_comes_back_on_its_port() {
+async fn an_offline_region_refuses_connections_and_comes_back_on_its_port() {
     let emulator = Emulator::builder().regions([WEST, EAST]).start().await.unwrap();
     let east = RegionName::from(EAST);
     let (_, endpoint) = emulator.regions().into_iter().find(|(name, _)| *name == east).unwrap();
@@ -306,7 +306,7 @@ async fn regions_are_named_once() {
     assert!(Emulator::builder().regions::<&str>([]).start().await.is_err());
 }
 
-/// What happens to the account while clients write and read.
+/// An event of the account while clients write and read.
 #[derive(Clone, Debug)]
 enum Event {
     Write(u8),

@@ -110,7 +110,7 @@ async fn indexes_that_exist_already_know_a_renamed_item() {
     assert_eq!(ids("c.v >= 6 AND c.v <= 8").await, [json!("6"), json!("seven"), json!("8")]);
 }
 
-/// What a region shows: the statuses of both names, and the ids of a feed.
+/// The view of a region: the statuses of both names, and the ids of a feed.
 fn seen(fixture: &Fixture, region: &str) -> ([u16; 2], Vec<String>) {
     let get = |path: &str| fixture.send_in(region, Method::GET, path, &[A], Value::Null).unwrap();
     (["1", "2"].map(|id| get(&format!("{DOCS}/{id}")).status), get(DOCS).ids())

@@ -1,4 +1,4 @@
-//! What SDKs read in the headers of a response beside its body.
+//! Response headers that SDKs read beside the body.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn the_time_that_a_fault_rule_takes_is_part_of_the_duration() {
 }
 
 #[tokio::test]
-async fn writes_of_databases_and_containers_have_a_session_token_and_may_be_minimal() {
+async fn metadata_writes_have_a_session_token_and_may_be_minimal() {
     let client = Client::start().await;
     let definition =
         json!({ "id": "c", "partitionKey": { "paths": ["/pk"], "kind": "Hash", "version": 2 } });

@@ -1,4 +1,4 @@
-//! What depends on time, with a manual clock: expiry, throttling, start times of the change feed.
+//! Behaviour that depends on time, with a manual clock: expiry, throttling, start times of the change feed.
 
 use std::time::Duration;
 

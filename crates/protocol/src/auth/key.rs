@@ -29,7 +29,7 @@ pub struct AccountKey {
     text: Secret,
 }
 
-/// What the signature of a request covers.
+/// The parts of a request that its signature covers.
 #[derive(Clone, Copy, Debug)]
 pub struct SignedRequest<'a> {
     /// The HTTP method.
@@ -43,7 +43,7 @@ pub struct SignedRequest<'a> {
 }
 
 impl<'a> SignedRequest<'a> {
-    /// What is signed for a kind of resource under a link that was taken from a path before.
+    /// The text to sign for a kind of resource under a link that was taken from a path before.
     pub fn new(method: &'a Method, kind: ResourceType, link: &'a str, date: &'a str) -> Self {
         Self { method, resource_type: kind.signed_name(), link, date }
     }
@@ -140,7 +140,7 @@ impl AccountKey {
 
     /// Whether an access token has this key in the place of its signature, in constant time.
     ///
-    /// Emulators have no Entra ID to ask: whoever can write the account's key, as base64url, into the third
+    /// Emulators have no Entra ID to ask: a client that can write the account's key, as base64url, into the third
     /// segment of a JSON Web Token (RFC 7519) is let in. SDKs encode the key's text, as the portal shows it;
     /// its bytes are accepted as well. Nothing of the token is decoded: what a client sends costs a comparison.
     pub fn is_in_entra_token(&self, access_token: &Secret) -> bool {
@@ -238,7 +238,7 @@ impl PartialEq for AccountKey {
 impl Eq for AccountKey {}
 
 impl RequestPath {
-    /// What is signed for a request of this path; `link` is its [`signed_link`](Self::signed_link).
+    /// The text to sign for a request of this path; `link` is its [`signed_link`](Self::signed_link).
     pub fn signed<'a>(
         &self,
         method: &'a Method,

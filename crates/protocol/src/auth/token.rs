@@ -17,7 +17,7 @@ use crate::status::CosmosStatus;
 // The service's rule: long enough for clocks that drift, short enough against replays.
 pub const DATE_WINDOW: Duration = Duration::from_secs(15 * 60);
 
-/// What the authorization header of a request carries.
+/// The content of a request's authorization header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AuthorizationToken {
     /// `type=master`: the request signed with an account key.

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 256;
 /// no body of the service's comes near it.
 const MAX_EXPANSION: usize = 16 * 1024 * 1024;
 
-/// What an empty array counts in [`MAX_EXPANSION`].
+/// The size that an empty array counts for in [`MAX_EXPANSION`].
 const EMPTY_ARRAY: usize = size_of::<Value>();
 
 /// Reads a body in the binary form.
@@ -285,7 +285,7 @@ impl<'a> Reader<'a> {
         Ok(text.to_owned())
     }
 
-    /// The string at an offset from the beginning of the body, which stands before the reference and is none itself.
+    /// The string at an offset from the beginning of the body, before the reference; it is not itself a reference.
     fn reference(&mut self, width: usize) -> Result<String> {
         let begins = self.at;
         let offset =

@@ -23,7 +23,7 @@ pub(super) const GUID_QUOTED: u8 = 0x77;
 pub(super) const HEX_LOWER: u8 = 0x78;
 pub(super) const HEX_UPPER: u8 = 0x79;
 pub(super) const DATE_TIME: u8 = 0x7a;
-/// Text whose characters are close together, in so many bits each.
+/// Text whose characters are close together, packed into a few bits each.
 pub(super) const PACKED_4: u8 = 0x7b;
 pub(super) const PACKED_5: u8 = 0x7c;
 pub(super) const PACKED_6: u8 = 0x7d;

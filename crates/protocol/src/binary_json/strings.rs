@@ -14,7 +14,7 @@ const DATE_TIME: &[u8; 16] = b" 0123456789:-.TZ";
 /// Where a GUID's text has hyphens: before these of its bytes.
 const HYPHENS: [usize; 4] = [4, 6, 8, 10];
 
-/// A string whose length is in its marker or in one byte; an error for a marker that begins no value.
+/// A string whose length is in its marker or in one byte; an error for a marker that does not begin a value.
 pub(super) fn of_short_form(reader: &mut Reader<'_>, marker: u8) -> Result<String> {
     match marker {
         m::GUID_LOWER => guid_text(reader, HEX_LOWER),
@@ -34,10 +34,9 @@ pub(super) fn of_short_form(reader: &mut Reader<'_>, marker: u8) -> Result<Strin
             let count = usize::from(reader.byte()?);
             packed(reader, count, 7, 0)
         }
-        _ => {
-            Err(reader
-                .refusal(&format!("0x{marker:02X} begins no value, or none that stands here")))
-        }
+        _ => Err(reader.refusal(&format!(
+            "0x{marker:02X} does not begin a value, or not one that is allowed here"
+        ))),
     }
 }
 

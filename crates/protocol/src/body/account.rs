@@ -7,7 +7,7 @@ use crate::levels::ConsistencyLevel;
 use crate::region::RegionName;
 use crate::wire::{readable_elements, readable_or_default};
 
-/// What `GET /` answers.
+/// The account's description of itself: the answer to `GET /`.
 ///
 /// Nearly everything is optional: emulators leave out much of it. A field or a location that cannot be read counts as
 /// absent: whatever the service writes there one day, the others still say where the account is.

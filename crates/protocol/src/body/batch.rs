@@ -27,7 +27,7 @@ pub const MAX_BATCH_BYTES: usize = 2 * 1024 * 1024;
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BatchOperation {
-    /// What to do.
+    /// The type of the operation.
     pub operation_type: BatchOperationType,
     /// The item; not for a create or upsert, whose body says it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ impl BatchOperation {
 }
 
 wire_enum! {
-    /// What an operation of a batch does.
+    /// The type of a batch operation.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum BatchOperationType: "batch operation" {
         /// Create an item.

@@ -15,12 +15,12 @@ pub struct ChangeFeedItem<T = Value> {
     /// The item before the change, where the service keeps it.
     #[serde(default = "Option::default", skip_serializing_if = "Option::is_none")]
     pub previous: Option<T>,
-    /// What happened; a feed of latest versions may say little.
+    /// Metadata of the change; a feed of latest versions may have little.
     #[serde(default)]
     pub metadata: ChangeFeedMetadata,
 }
 
-/// What happened to an item.
+/// Metadata of a change of an item.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ChangeFeedMetadata {
@@ -51,7 +51,7 @@ pub struct ChangeFeedMetadata {
 }
 
 wire_enum! {
-    /// What a change did.
+    /// The type of a change.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ChangeFeedOperation: "change" {
         /// The item is new.

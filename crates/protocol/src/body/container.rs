@@ -17,9 +17,9 @@ use crate::partition_key::PartitionKeyDefinition;
 pub struct ContainerProperties {
     /// The name.
     pub id: String,
-    /// What it is partitioned by.
+    /// The partition key definition.
     pub partition_key: PartitionKeyDefinition,
-    /// What is indexed; the service fills in a default.
+    /// The indexing policy; the service fills in a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub indexing_policy: Option<IndexingPolicy>,
     /// Which values must be unique within a partition key.
@@ -43,7 +43,7 @@ pub struct ContainerProperties {
     /// When items expire from the analytical store.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub analytical_storage_ttl: Option<TimeToLive>,
-    /// What the service added.
+    /// System properties, which the service adds.
     #[serde(flatten)]
     pub system: SystemProperties,
     /// Anything else the service put in.

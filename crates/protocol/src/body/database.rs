@@ -10,7 +10,7 @@ use super::system::SystemProperties;
 pub struct DatabaseProperties {
     /// The name.
     pub id: String,
-    /// What the service added.
+    /// System properties, which the service adds.
     #[serde(flatten)]
     pub system: SystemProperties,
     /// Anything else the service put in.

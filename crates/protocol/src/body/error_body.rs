@@ -11,7 +11,7 @@ use crate::status::CosmosStatus;
 pub struct ErrorBody {
     /// The name of the status.
     pub code: String,
-    /// What went wrong, for people.
+    /// The message, for people.
     pub message: String,
     /// The query plan, when a query was refused because it needs one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,7 +15,7 @@ use crate::resource::ResourceType;
 /// leave the resources unparsed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Feed<T> {
-    /// What the page holds.
+    /// The type of the resources on the page.
     pub kind: ResourceType,
     /// The RID of what the feed belongs to.
     pub rid: String,

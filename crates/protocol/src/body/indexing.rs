@@ -1,4 +1,4 @@
-//! What a container indexes.
+//! Indexing policies: the paths of a container that are indexed.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};

@@ -28,7 +28,7 @@ pub struct Offer {
     /// The throughput.
     #[serde(default)]
     pub content: OfferContent,
-    /// What the service added.
+    /// System properties, which the service adds.
     #[serde(flatten)]
     pub system: SystemProperties,
     /// Anything else the service put in.

@@ -26,13 +26,13 @@ pub struct PartitionKeyRange {
     /// Every range it descends from, the oldest first.
     #[serde(default, deserialize_with = "null_as_default")]
     pub parents: Vec<PartitionKeyRangeId>,
-    /// What the RIDs of its documents begin with.
+    /// The prefix of its documents' RIDs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rid_prefix: Option<i64>,
     /// The sequence number of the last change to this entry.
     #[serde(rename = "_lsn", alias = "lsn", default, skip_serializing_if = "Option::is_none")]
     pub lsn: Option<i64>,
-    /// What the service added.
+    /// System properties, which the service adds.
     #[serde(flatten)]
     pub system: SystemProperties,
     /// Anything else the service put in.

@@ -47,7 +47,7 @@ wire_enum! {
     pub enum ConflictResolutionMode: "conflict resolution mode" {
         /// The greater number at a path.
         LastWriterWins = "LastWriterWins",
-        /// A stored procedure, or whoever reads the feed of conflicts.
+        /// A stored procedure, or an application that reads the feed of conflicts.
         Custom = "Custom",
     }
 }

@@ -7,7 +7,7 @@ use crate::etag::Etag;
 /// `_rid`, `_self`, `_etag` and `_ts`: absent in what a client sends, present in what it gets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SystemProperties {
-    /// The RID, as text: services that only imitate the real one write RIDs that are none.
+    /// The RID, as text: services that imitate the real one write malformed RIDs.
     #[serde(rename = "_rid", default, skip_serializing_if = "Option::is_none")]
     pub rid: Option<String>,
     /// The link by RIDs, ending in a slash.

@@ -63,7 +63,7 @@ names! {
     ACTIVITY_ID = "x-ms-activity-id";
     /// The correlation id: one for all requests of a query.
     CORRELATED_ACTIVITY_ID = "x-ms-cosmos-correlated-activityid";
-    /// What the client can deal with, as a sum of bits.
+    /// The client's capabilities, as a sum of bits.
     SDK_SUPPORTED_CAPABILITIES = "x-ms-cosmos-sdk-supportedcapabilities";
     /// Whether the gateway leaves retries of 449 to the client.
     NO_RETRY_449 = "x-ms-noretry-449";
@@ -109,7 +109,7 @@ names! {
     IS_QUERY = "x-ms-documentdb-isquery";
     /// Marks a request for a query plan.
     IS_QUERY_PLAN_REQUEST = "x-ms-cosmos-is-query-plan-request";
-    /// What a client can do with a plan.
+    /// The query features that a client supports.
     SUPPORTED_QUERY_FEATURES = "x-ms-cosmos-supported-query-features";
     /// The version of the query features.
     QUERY_VERSION = "x-ms-cosmos-query-version";
@@ -172,9 +172,9 @@ names! {
     SUPPORTED_SERIALIZATION_FORMATS = "x-ms-cosmos-supported-serialization-formats";
     /// Asks for the locations of the thin client's gateway.
     USE_THIN_CLIENT = "x-ms-cosmos-use-thinclient";
-    /// What the request inside the frame does.
+    /// The operation type of the request inside the frame.
     THIN_CLIENT_OPERATION_TYPE = "x-ms-thinclient-proxy-operation-type";
-    /// What the request inside the frame is about.
+    /// The resource type of the request inside the frame.
     THIN_CLIENT_RESOURCE_TYPE = "x-ms-thinclient-proxy-resource-type";
     /// That the frame holds the start of a range.
     THIN_CLIENT_RANGE_MIN = "x-ms-thinclient-range-min";
@@ -188,9 +188,9 @@ names! {
     // Distributed transactions.
     /// One id per transaction, however often it is sent.
     IDEMPOTENCY_TOKEN = "x-ms-cosmos-idempotency-token";
-    /// What the transaction does.
+    /// The operation type of the transaction.
     OPERATION_TYPE = "x-ms-cosmos-operation-type";
-    /// What the transaction is about.
+    /// The resource type of the transaction.
     RESOURCE_TYPE = "x-ms-cosmos-resource-type";
 
     // Responses.
@@ -250,7 +250,7 @@ names! {
     QUERY_METRICS = "x-ms-documentdb-query-metrics";
     /// How a query was run.
     QUERY_EXECUTION_INFO = "x-ms-cosmos-query-execution-info";
-    /// What a script printed.
+    /// The log output of a script.
     SCRIPT_LOG_RESULTS = "x-ms-documentdb-script-log-results";
     /// How far a new indexing policy is applied, in percent.
     INDEX_TRANSFORMATION_PROGRESS = "x-ms-documentdb-collection-index-transformation-progress";

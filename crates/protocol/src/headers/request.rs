@@ -169,7 +169,7 @@ impl<'a> RequestHeaders<'a> {
         self.flag(&names::ENABLE_CROSS_PARTITION_QUERY)
     }
 
-    /// What the client can do with a plan.
+    /// The query features that the client supports.
     pub fn supported_query_features(&self) -> Result<impl Iterator<Item = &'a str> + use<'a>> {
         let text = self.text(&names::SUPPORTED_QUERY_FEATURES)?.unwrap_or_default();
         Ok(text.split(',').map(str::trim).filter(|feature| !feature.is_empty()))
@@ -283,7 +283,7 @@ impl<'a> RequestHeaders<'a> {
         self.flag(&names::USE_THIN_CLIENT)
     }
 
-    /// What the client can deal with.
+    /// The client's capabilities.
     pub fn sdk_capabilities(&self) -> Result<SdkCapabilities> {
         Ok(SdkCapabilities(self.parsed(&names::SDK_SUPPORTED_CAPABILITIES)?.unwrap_or_default()))
     }

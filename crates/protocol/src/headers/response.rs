@@ -175,7 +175,7 @@ impl<'a> ResponseHeaders<'a> {
         })
     }
 
-    /// What is noted of every response, in one pass: a lookup by name hashes the name each time.
+    /// Reads the headers that every response's diagnostics hold, in one pass: a lookup by name hashes the name each time.
     pub fn accounting(&self) -> ResponseAccounting<'a> {
         let mut found = ResponseAccounting::default();
         for (name, value) in self.0 {
@@ -200,7 +200,7 @@ impl<'a> ResponseHeaders<'a> {
         found
     }
 
-    /// What a session notes of a response, in one pass as [`accounting`](Self::accounting).
+    /// Reads the headers that a session needs, in one pass as [`accounting`](Self::accounting).
     pub fn session_progress(&self) -> SessionProgress<'a> {
         let mut found = SessionProgress::default();
         for (name, value) in self.0 {
@@ -241,7 +241,7 @@ fn duration(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(milliseconds / 1000.0).ok()
 }
 
-/// What is noted of every response.
+/// The headers that every response's diagnostics hold.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ResponseAccounting<'a> {
     /// The sub-status, as [`ResponseHeaders::status`] has it.
@@ -258,7 +258,7 @@ pub struct ResponseAccounting<'a> {
     pub partition_key_range_id: Option<&'a str>,
 }
 
-/// What a session notes of a response, as it stands.
+/// The headers that a session needs, as text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SessionProgress<'a> {
     /// See [`ResponseHeaders::session_token`].

@@ -26,7 +26,7 @@ wire_enum! {
     }
 }
 
-/// What a client can deal with, as a sum of bits.
+/// The client's capabilities, as a sum of bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct SdkCapabilities(pub u32);
 

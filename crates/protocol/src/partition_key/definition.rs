@@ -1,4 +1,4 @@
-//! What a container is partitioned by: paths, kind and hash version.
+//! Partition key definitions: paths, kind and hash version.
 
 use std::fmt;
 use std::str::FromStr;

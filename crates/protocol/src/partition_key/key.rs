@@ -46,7 +46,7 @@ impl PartitionKey {
         &self.components[..usize::from(self.len)]
     }
 
-    /// The same key with one more level.
+    /// Appends one more level to the key.
     pub fn append(mut self, component: impl Into<PartitionKeyValue>) -> Result<Self> {
         let slot = self.components.get_mut(usize::from(self.len));
         *slot.ok_or_else(|| wrong_count("more than 3"))? = component.into();

@@ -15,7 +15,7 @@ pub const MAX_ITEM_ID_BYTES: usize = 1023;
 // A documented limit of the service, in characters where that of items is in bytes.
 pub const MAX_NAME_CHARS: usize = 255;
 
-/// What cannot stand for itself in a path. `@`, `+` and `=` can, and must: one gateway compares
+/// Characters that are escaped in a path. `@`, `+` and `=` can stand for themselves, and must: one gateway compares
 /// paths byte by byte. A slash is never part of an id.
 const ENCODED: &AsciiSet = &CONTROLS
     .add(b' ')

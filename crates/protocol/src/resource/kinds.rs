@@ -5,7 +5,7 @@ use http::Method;
 use crate::wire::wire_enum;
 
 wire_enum! {
-    /// What a request is about.
+    /// The type of a resource.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum ResourceType: "resource type" {
         /// The account itself.
@@ -127,7 +127,7 @@ impl ResourceType {
 }
 
 wire_enum! {
-    /// What a request does.
+    /// The type of an operation.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum OperationType: "operation type" {
         /// Create a resource that must not exist.

@@ -100,7 +100,7 @@ impl ResourceLink {
             Err(Error::new(ErrorKind::Link, message))
         };
         let Ok(rid) = id.parse::<Rid>() else {
-            return refuse("the database is addressed by RID, this is none");
+            return refuse("the database is addressed by RID, and this is not a RID");
         };
         match self.rid() {
             Some(parent) if !rid.is_inside(&parent) => {
@@ -118,7 +118,7 @@ impl ResourceLink {
         &self.text
     }
 
-    /// The same link for many operations: [`to_shared`](Self::to_shared) does not allocate, however short it is.
+    /// Shares the link between many operations: [`to_shared`](Self::to_shared) does not allocate, however short it is.
     #[must_use]
     pub fn into_shared(self) -> Self {
         Self { text: self.text.into_shared(), ..self }

@@ -10,7 +10,7 @@ use super::kinds::{OperationType, ResourceType};
 use super::link::{Addressing, ResourceLink, kind_of};
 use crate::error::{Error, ErrorKind, Result, excerpt};
 
-/// What a URL addresses: one resource, or a feed of them.
+/// The resource or feed that a URL addresses.
 ///
 /// `Display` is the encoded path with its leading slash; `FromStr` reads it, with or without the
 /// trailing slash some SDKs write.

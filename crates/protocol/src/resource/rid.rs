@@ -74,7 +74,7 @@ impl Rid {
         self.child(ResourceType::Document, number)
     }
 
-    /// What the RID identifies, as far as its bytes tell.
+    /// The type of resource that the RID identifies, as far as its bytes tell.
     pub fn kind(&self) -> Option<ResourceType> {
         match self.len {
             3 => Some(ResourceType::Offer),

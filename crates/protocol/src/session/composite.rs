@@ -51,7 +51,7 @@ impl SessionToken {
         self.extend(other.segments.iter().cloned());
     }
 
-    /// Whether whoever holds this token has seen everything `other` has, in every range of it.
+    /// Whether the holder of this token has seen everything `other` has, in every range of it.
     pub fn covers(&self, other: &Self) -> bool {
         other.segments().all(|(range, progress)| {
             self.range(range.as_str()).is_some_and(|ours| ours.covers(progress))

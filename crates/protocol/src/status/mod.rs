@@ -1,6 +1,6 @@
 //! Statuses: the HTTP code and the service's sub-status, which mean something only together.
 //!
-//! What to do about a status is the decision of whoever asked, the driver's retry matrix above all. The names
+//! How to react to a status is decided by the caller, above all by the driver's retry matrix. The names
 //! are data, in `names`.
 
 mod names;
@@ -143,7 +143,7 @@ impl CosmosStatus {
     }
 }
 
-/// What a pipeline asks of a status.
+/// Questions that a pipeline asks about a status.
 impl CosmosStatus {
     /// Any 2xx.
     pub const fn is_success(self) -> bool {

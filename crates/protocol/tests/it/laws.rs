@@ -33,7 +33,7 @@ fn session() -> impl Strategy<Value = SessionToken> {
     })
 }
 
-/// The same ranges and progress, whatever their order in the header.
+/// Whether two tokens have equal ranges and progress, whatever their order in the header.
 fn same(a: &SessionToken, b: &SessionToken) -> bool {
     a.segments().len() == b.segments().len()
         && a.segments().all(|(range, progress)| b.range(range.as_str()) == Some(progress))

@@ -1,4 +1,4 @@
-//! What the vocabulary promises as a whole. One binary, because each one links every dependency.
+//! Laws of the vocabulary as a whole. One binary, because each one links every dependency.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(

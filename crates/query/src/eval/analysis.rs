@@ -1,4 +1,4 @@
-//! What a tree says of itself before it is compiled: the names of its rows' members, and whether
+//! Facts about a tree before it is compiled: the names of its rows' members, and whether
 //! it aggregates.
 
 use crate::aggregate;

@@ -55,7 +55,7 @@ pub(crate) enum StepCode {
     Index(usize),
 }
 
-/// What text is matched against: compiled with the query if it is constant, per row otherwise.
+/// The pattern that text is matched against: compiled with the query if it is constant, per row otherwise.
 #[derive(Debug)]
 pub(crate) enum Matcher {
     Constant(Pattern),

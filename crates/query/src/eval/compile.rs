@@ -24,14 +24,14 @@ pub(super) type Compiled<T> = Result<T, CompileError>;
 /// The sort keys of a query and their directions.
 type Order = Vec<(Code, crate::tree::Direction)>;
 
-/// What compiling a query gives.
+/// The result of compiling a query.
 pub(crate) struct Outcome {
     pub(crate) block: Block,
     pub(crate) slots: usize,
     pub(crate) reads_documents: bool,
 }
 
-/// What becomes of a parameter without a value, or of a user-defined function.
+/// How a parameter without a value, or a user-defined function, is treated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
     /// It is an error: the query is about to run.

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::compile::Parameters;
-use super::context::Context;
 use super::program::Program;
+use crate::context::Context;
 use crate::error::{EvalError, QueryError};
 use crate::parser::parse_condition;
 

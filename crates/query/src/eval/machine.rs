@@ -11,45 +11,21 @@ use std::collections::HashSet;
 use serde_json::{Map, Value};
 
 use super::code::{Block, Code, DOCUMENT, Matcher, StepCode};
-use super::join::Loops;
-use super::meter::Meter;
+use super::flow::{Evaluated, Taken};
+use super::loops::Loops;
 use super::operators;
 use super::pattern::{self, Pattern};
 use super::row_pipeline::RowPipeline;
 use crate::error::EvalError;
 use crate::functions::Function;
-use crate::order::{equal, relation, same, write_identity};
+use crate::meter::Meter;
+use crate::order::{equal, relation, write_identity};
 use crate::tree::BinaryOp;
 use crate::value::{Datum, Members, View};
 
-pub(crate) type Evaluated<T> = Result<T, EvalError>;
-
-/// What a match that may backtrack is charged, in steps: the engine does not tell how many it took, and
+/// The charge of a match that may backtrack, in steps: the engine does not tell how many it took, and
 /// a join can ask for many matches of one document.
 const BACKTRACKING_COST: u64 = 2_000;
-
-/// Whether there are more rows to come: early termination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Flow {
-    /// There may be more rows to come.
-    More,
-    /// Nothing that follows can change the result.
-    Enough,
-    /// The run stopped within the rows of a document: its consumer wants no more for now, or its steps are
-    /// spent. It resumes at [`Run::position`](crate::Run::position).
-    Paused,
-}
-
-/// What the consumer of rows did with one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// It took the row and wants more.
-    More,
-    /// It took the row and wants no more for now.
-    Last,
-    /// It did not take the row, which is the first one when the run is resumed.
-    Refused,
-}
 
 /// An evaluation against one document.
 pub(crate) struct Machine<'a> {
@@ -60,7 +36,7 @@ pub(crate) struct Machine<'a> {
     group: Option<GroupRow>,
 }
 
-/// What a select list sees of a group.
+/// A group as a select list sees it.
 #[derive(Debug)]
 pub(crate) struct GroupRow {
     pub(crate) keys: Vec<Datum<'static>>,
@@ -433,9 +409,4 @@ fn shallow_size(value: View<'_>) -> usize {
         View::Object(members) => members.len() * ELEMENT,
         _ => 0,
     }
-}
-
-/// Whether an array holds a value.
-pub(crate) fn contains(items: &[Value], value: View<'_>) -> bool {
-    items.iter().any(|item| same(View::of(item), value))
 }

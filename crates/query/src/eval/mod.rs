@@ -8,11 +8,11 @@ mod analysis;
 mod code;
 mod compile;
 mod condition;
-mod context;
 mod expressions;
+mod flow;
 mod join;
+mod loops;
 mod machine;
-mod meter;
 mod operators;
 mod pattern;
 #[cfg(test)]
@@ -27,13 +27,10 @@ mod tests;
 
 pub use compile::Parameters;
 pub use condition::Condition;
-pub use context::{Context, Signal};
-pub use machine::{Flow, Taken};
+pub use flow::{Flow, Taken};
 pub use program::{Counters, Program, Progress, Shape};
 pub use row::Row;
 pub use run::Run;
 
 pub(crate) use analysis::{has_aggregate, member_names, mentions_aggregate};
 pub(crate) use compile::count;
-pub(crate) use machine::contains;
-pub(crate) use meter::Meter;

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::{Context, Flow, Parameters, Program, Signal, Taken};
+use super::{Flow, Parameters, Program, Taken};
+use crate::context::{Context, Signal};
 use crate::error::EvalError;
 use crate::limits::Limits;
 use crate::parser::parse;

@@ -4,13 +4,14 @@ use serde_json::Value;
 
 use super::code::{Block, RowWindow};
 use super::compile::{self, Names, Parameters};
-use super::context::Context;
-use super::machine::{Flow, Machine};
-use super::meter::Meter;
+use super::flow::Flow;
+use super::machine::Machine;
 use super::reads;
 use super::run::Run;
+use crate::context::Context;
 use crate::error::{CompileError, EvalError};
 use crate::members::DocumentMembers;
+use crate::meter::Meter;
 use crate::tree::{Collection, Query, Source};
 use crate::value::Datum;
 
@@ -46,7 +47,7 @@ pub struct Progress {
     pub take: Option<u64>,
 }
 
-/// What a run has done so far.
+/// Counters of a run so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Documents read.
@@ -59,7 +60,7 @@ pub struct Counters {
 
 impl Program {
     /// Compiles a query to learn its shape, not to run it: a parameter without a value and a
-    /// user-defined function count as undefined, because whoever runs it will have them.
+    /// user-defined function count as undefined, because the partitions that run it will have them.
     pub(crate) fn for_planning(
         query: &Query,
         parameters: &Parameters,

@@ -3,8 +3,8 @@
 use super::code::{Block, Code, CollectionCode, DOCUMENT, Matcher, ProjectionCode, StepCode};
 use crate::members::DocumentMembers;
 
-/// What a whole query reads. Where its rows are documents that go out as they are, `whole_rows` is set, and
-/// whoever has their text uses that: the row itself then reads nothing.
+/// The members that a whole query reads. Where its rows are documents that go out as they are, `whole_rows` is set, and
+/// a caller that has their text uses that: the row itself then reads nothing.
 pub(super) fn of_query(block: &Block, whole_rows: bool) -> DocumentMembers {
     let mut reads = Reads::default();
     let is_document = matches!(&block.projection, ProjectionCode::Value(code) if is_whole(code));
@@ -12,7 +12,7 @@ pub(super) fn of_query(block: &Block, whole_rows: bool) -> DocumentMembers {
     reads.members
 }
 
-/// What a filter reads; none if it must not be evaluated twice, because it draws random numbers.
+/// The members that a filter reads; `None` if it must not be evaluated twice, because it draws random numbers.
 pub(super) fn of_filter(filter: &Code) -> Option<DocumentMembers> {
     let mut reads = Reads::default();
     add(filter, &mut reads);

@@ -24,7 +24,7 @@ impl<'a> Row<'a> {
         Self { value, is_document }
     }
 
-    /// Whether the row is the document that was read, whole: whoever has the document's text can use that.
+    /// Whether the row is the document that was read, whole: a caller that has the document's text can use that.
     pub fn is_document(&self) -> bool {
         self.is_document
     }

@@ -8,9 +8,10 @@ use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 
 use super::code::{Block, Grouping, ProjectionCode, RowWindow};
-use super::machine::{Evaluated, Flow, GroupRow, Machine, Taken};
-use super::meter::Meter;
+use super::flow::{Evaluated, Flow, Taken};
+use super::machine::{GroupRow, Machine};
 use crate::aggregate::{self, Accumulator};
+use crate::meter::Meter;
 use crate::order::{compare_views, write_identity};
 use crate::tree::Direction;
 use crate::value::Datum;
@@ -28,7 +29,7 @@ pub(crate) struct RowPipeline<'d> {
     seen: HashSet<Vec<u8>>,
     window: RowWindow,
     documents: u64,
-    /// What the rows, groups and keys that are held take, roughly.
+    /// The approximate size of the rows, groups and keys that are held, in bytes.
     held_bytes: usize,
 }
 
@@ -59,7 +60,7 @@ impl<'d> RowPipeline<'d> {
         }
     }
 
-    /// What is left of the row window.
+    /// The rest of the row window.
     pub(crate) fn window(&self) -> RowWindow {
         self.window
     }
@@ -274,7 +275,7 @@ impl<'d> RowPipeline<'d> {
     }
 }
 
-/// What a group, an aggregate or a distinct value takes besides its own data: entries of two tables.
+/// The overhead of a group, an aggregate or a distinct value besides its own data: entries of two tables.
 const GROUP_BYTES: usize = 96;
 
 fn start(grouping: &Grouping) -> Vec<Accumulator> {

@@ -6,14 +6,15 @@
 use serde_json::Value;
 
 use super::code::RowWindow;
-use super::context::Context;
-use super::join::Loops;
-use super::machine::{Evaluated, Flow, Machine, Taken};
-use super::meter::Meter;
+use super::flow::{Evaluated, Flow, Taken};
+use super::loops::Loops;
+use super::machine::Machine;
 use super::program::{Counters, Program, Progress};
 use super::row::Row;
 use super::row_pipeline::RowPipeline;
+use crate::context::Context;
 use crate::error::EvalError;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 /// Where rows go.
@@ -128,7 +129,7 @@ impl<'p> Run<'p> {
             rows.push(row.into_value());
             Taken::More
         })?;
-        // Whoever wants the rows of a document at once cannot resume between them.
+        // A caller that takes the rows of a document at once cannot resume between them.
         if flow == Flow::Paused || self.is_exhausted() {
             return Err(self.too_long());
         }
@@ -197,7 +198,7 @@ impl<'p> Run<'p> {
         self
     }
 
-    /// What the run has done so far.
+    /// Counters of the run so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -287,7 +288,7 @@ fn give_to<'a, 's>(
     }
 }
 
-/// What a run did with a row of its inner one.
+/// The answer of a run to a row of its inner one.
 fn taken_by(outcome: &Result<Flow, EvalError>) -> Taken {
     match outcome {
         Ok(Flow::More) => Taken::More,

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::*;
+use crate::context::Context;
 use crate::error::{CompileError, EvalError};
 use crate::limits::Limits;
 use crate::parse;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use crate::error::EvalError;
-use crate::eval::{self, Meter};
-use crate::order::{compare_views, same};
+use crate::meter::Meter;
+use crate::order::{self, compare_views, same};
 use crate::value::{Datum, View, double};
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;
@@ -38,7 +38,7 @@ pub(super) fn contains<'a>(meter: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Ans
     Ok(Datum::Bool(match wanted {
         View::Undefined => return Ok(Datum::Undefined),
         View::Object(_) if partial => items.iter().any(|item| covers(View::of(item), wanted)),
-        _ => eval::contains(items, wanted),
+        _ => order::contains(items, wanted),
     }))
 }
 
@@ -75,7 +75,7 @@ fn contains_several<'a>(
         meter.touch(size)?;
         if value.is_undefined() {
             open = true;
-        } else if eval::contains(items, value.view()) == decisive {
+        } else if order::contains(items, value.view()) == decisive {
             return Ok(Datum::Bool(decisive));
         }
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

@@ -5,7 +5,7 @@
 
 use super::date_time_format;
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;
@@ -85,7 +85,7 @@ impl Moment {
         in_range(ticks)
     }
 
-    /// The same day and time a number of months later; the day is cut to the end of a shorter month.
+    /// Moves a moment by a number of months; the day is cut to the end of a shorter month.
     fn plus_months(self, months: i64) -> Option<Self> {
         let count = self.year.checked_mul(12)?.checked_add(self.month - 1)?.checked_add(months)?;
         let (year, month) = (count.div_euclid(12), count.rem_euclid(12) + 1);

@@ -4,7 +4,7 @@
 //! double of their own are rounded too.
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

@@ -1,9 +1,9 @@
-//! What the language says of an item as a whole.
+//! Functions of an item as a whole.
 
 use sidereal_protocol::Rid;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::{Datum, View};
 
 /// The number of an item within its physical partition: the last part of its RID.

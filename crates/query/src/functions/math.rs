@@ -1,7 +1,7 @@
 //! Mathematics on doubles. What has no finite result is undefined.
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

@@ -23,7 +23,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use crate::error::{CompileError, EvalError};
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 /// A built-in function.
@@ -35,7 +35,7 @@ pub(crate) struct Function {
     body: Body,
 }
 
-/// What a function does: arguments may be taken out of the slice.
+/// The body of a function: arguments may be taken out of the slice.
 type Body = for<'a> fn(&mut Meter<'_>, &mut [Datum<'a>]) -> Result<Datum<'a>, EvalError>;
 
 /// For functions that take any number of arguments.

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::order::identity;
 use crate::value::Datum;
 

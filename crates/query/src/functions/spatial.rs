@@ -11,12 +11,12 @@ use serde_json::{Map, Value};
 
 use self::geometry::{Geometry, Position, Ring};
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::{Datum, Members, View};
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;
 
-/// What comparing two edges costs, in steps: a geodesic takes about a microsecond.
+/// The charge of comparing two edges, in steps: a geodesic takes about a microsecond.
 const EDGE_COST: u64 = 16;
 
 /// The shortest distance in metres; 0 where the two intersect.

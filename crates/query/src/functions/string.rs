@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use serde_json::Value;
 
 use crate::error::EvalError;
-use crate::eval::Meter;
 use crate::limits::MAX_REPLICATED_LENGTH;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;
@@ -281,7 +281,7 @@ pub(super) fn split<'a>(meter: &mut Meter<'_>, args: &mut [Datum<'a>]) -> Answer
     let (Some(text), Some(between)) = (args[0].as_str(), args[1].as_str()) else {
         return Ok(Datum::Undefined);
     };
-    /// What each part costs beside its text.
+    /// The charge of each part beside its text.
     const PART: usize = 32;
     let parts = if between.is_empty() { 1 } else { text.matches(between).count() + 1 };
     meter.build("StringSplit", text.len() + parts.saturating_mul(PART))?;

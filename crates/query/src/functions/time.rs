@@ -5,7 +5,7 @@
 
 use super::date_time::{format_ticks, parse};
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::Datum;
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

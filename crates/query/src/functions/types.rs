@@ -2,7 +2,7 @@
 
 use super::time::is_valid_date_time;
 use crate::error::EvalError;
-use crate::eval::Meter;
+use crate::meter::Meter;
 use crate::value::{Datum, View};
 
 type Answer<'a> = Result<Datum<'a>, EvalError>;

@@ -36,7 +36,7 @@ struct Entry {
     group: Group,
 }
 
-/// What a group's result looks like.
+/// The form of a group's result.
 #[derive(Clone, Debug)]
 enum GroupShape {
     /// `SELECT VALUE aggregate`, or a plain expression if there is no aggregate.
@@ -54,7 +54,7 @@ enum Group {
 #[derive(Debug)]
 enum Column {
     Aggregate(Accumulator),
-    /// The same in every row of the group.
+    /// A value that is equal in every row of the group.
     Plain(Option<Value>),
 }
 

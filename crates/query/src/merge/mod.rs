@@ -53,7 +53,7 @@ struct Count {
     rows: Option<u64>,
 }
 
-/// What [`Merge::next`] yields.
+/// The result of [`Merge::next`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Next {
     /// The next item of the result.
@@ -88,7 +88,7 @@ pub enum MergeError {
 pub struct MergeState {
     /// How far each range has been given out.
     pub ranges: Vec<RangeProgress>,
-    /// What is left of the row window.
+    /// The rest of the row window.
     #[serde(default)]
     pub window: WindowLeft,
     /// The last row of a sorted `DISTINCT`.
@@ -139,7 +139,7 @@ impl Merge {
         }
     }
 
-    /// The same merge, which holds at most so many groups or distinct rows.
+    /// Bounds the groups or distinct rows that the merge holds.
     #[must_use]
     pub fn with_max_rows(mut self, rows: usize) -> Self {
         self.max_rows = rows.min(MAX_MERGED_ROWS);

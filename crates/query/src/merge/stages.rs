@@ -1,4 +1,4 @@
-//! What happens to rows after they have been brought together: `DISTINCT`, then the window.
+//! The stages after merging: `DISTINCT`, then the row window.
 
 use std::collections::HashSet;
 
@@ -46,7 +46,7 @@ impl Distinct {
     }
 }
 
-/// What is left of `TOP` and `OFFSET … LIMIT …`.
+/// The rest of `TOP` and `OFFSET … LIMIT …`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WindowLeft {
     /// Rows still to leave out.

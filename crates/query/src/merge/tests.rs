@@ -1,4 +1,4 @@
-//! What a merge refuses and says; that it is right is shown over generated data in
+//! Refusals and messages of a merge; that it is right is shown over generated data in
 //! `tests/it/partitions.rs`.
 
 use serde_json::json;

@@ -1,4 +1,4 @@
-//! What the parser accepts, how it groups operators, and what it says about the rest.
+//! The texts that the parser accepts, how it groups operators, and its errors.
 
 use serde_json::json;
 

@@ -13,7 +13,7 @@ use crate::tree::{
 
 use super::rewrite::aggregate_of;
 
-/// What the groups are called in the second query.
+/// The name of the groups in the second query.
 const GROUPS: &str = "g";
 
 /// A query taken apart.
@@ -59,7 +59,7 @@ pub fn compose(query: &Query) -> Option<Composition> {
     Some(Composition { groups: columns.groups(query), result })
 }
 
-/// What a group is made of, under generated names.
+/// The parts of a group, under generated names.
 struct Columns<'q> {
     keys: &'q [Expr],
     aggregates: Vec<Expr>,

@@ -1,4 +1,4 @@
-//! What a filter says of single paths: the conditions that an index can be asked.
+//! Index conditions: the conditions on single paths that a filter implies.
 //!
 //! A condition holds for every document that the filter accepts, and for others. An index narrows the candidates
 //! by it and the filter is still evaluated, so a condition that is too wide costs time and never a row. What
@@ -246,7 +246,7 @@ mod tests {
         index_condition(&query, &parameters)
     }
 
-    /// What an index would say of a document.
+    /// The answer of an index for a document.
     fn may_hold(condition: &IndexCondition, document: &Value) -> bool {
         match condition {
             IndexCondition::All(all) => all.iter().all(|one| may_hold(one, document)),

@@ -1,4 +1,4 @@
-//! What a client says it can do with a plan.
+//! Features of query plans that a client supports.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a server wants to know of a query before it runs it.
+//! Properties of a query that a server needs before it runs it.
 
 use crate::eval::has_aggregate;
 use crate::tree::{Collection, Direction, Expr, From, OrderBy, Projection, Query, Source};
@@ -49,7 +49,7 @@ impl Query {
 
     /// Whether rows are combined from several documents: aggregates, groups and distinct rows, here or in `FROM (…)`.
     ///
-    /// A page of such a query holds what its own documents give, also within one partition key, so whoever asks has to
+    /// A page of such a query holds the rows of its own documents only, also within one partition key, so the client has to
     /// merge pages. The pages of every other query are one after the other the result.
     pub fn has_to_be_merged(&self) -> bool {
         self.combines_rows() || inner_query(self).is_some_and(Self::has_to_be_merged)
@@ -62,7 +62,7 @@ impl Query {
     /// Whether the rows of a page are combined from the documents that the page has read: aggregates, groups and
     /// distinct rows, without a sort or a window over them.
     ///
-    /// Pages of such a query are partial results, also within one partition key, and whoever asks merges them.
+    /// Pages of such a query are partial results, also within one partition key, and the client merges them.
     pub fn has_partial_results(&self) -> bool {
         self.combines_rows()
             && self.select.top.is_none()

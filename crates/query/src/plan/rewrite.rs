@@ -113,7 +113,7 @@ pub(super) fn aggregate_of(expression: &Expr) -> Option<(AggregateType, &Expr)> 
     }
 }
 
-/// What a partition reports of an aggregate; none if the expression has none.
+/// The partial result that a partition reports of an aggregate; `None` if the expression has no aggregate.
 fn partial(expression: &Expr) -> Result<Option<Expr>, PlanError> {
     let Some((kind, argument)) = aggregate_of(expression) else {
         return if mentions_aggregate(expression) { Err(composed()) } else { Ok(None) };
@@ -173,7 +173,7 @@ fn from_with_document(query: &Query) -> Result<(From, Expr), PlanError> {
     Ok((from, Expr::Identifier(DOCUMENT.to_owned())))
 }
 
-/// What `*` stands for.
+/// The expression that `*` stands for.
 fn source_alias(query: &Query) -> Result<Expr, PlanError> {
     let source = query.from.as_ref().map(|from| &from.source);
     let alias = match source {

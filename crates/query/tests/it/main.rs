@@ -1,4 +1,4 @@
-//! What the query language promises as a whole. One binary, because each one links every dependency.
+//! Laws of the query language as a whole. One binary, because each one links every dependency.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(

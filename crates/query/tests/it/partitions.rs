@@ -30,7 +30,7 @@ fn info(query: &Query) -> QueryInfo {
     info
 }
 
-/// What each partition answers to the plan's query.
+/// The answer of each partition to the plan's query.
 fn answers(info: &QueryInfo, partitions: &[Vec<Value>]) -> Vec<Vec<Value>> {
     let text = info.rewritten_query.replace(FILTER, "true");
     let query = parse(&text).unwrap_or_else(|error| panic!("{text}: {error}"));
@@ -227,7 +227,7 @@ fn count() -> impl Strategy<Value = usize> {
     prop::sample::select(vec![1, 2, MOST_PARTITIONS])
 }
 
-/// The same documents over fewer partitions, each still in RID order.
+/// Divides the documents over fewer partitions, each still in RID order.
 fn over(partitions: &[Vec<Value>], count: usize) -> Vec<Vec<Value>> {
     let mut fewer = vec![Vec::new(); count];
     for (at, documents) in partitions.iter().enumerate() {

@@ -12,6 +12,7 @@
 mod certificates;
 mod connection;
 mod conversation;
+mod endpoint;
 mod frame;
 mod http1;
 mod http2;
@@ -28,8 +29,9 @@ mod wire;
 
 pub use certificates::{Certificates, Identity};
 pub use connection::PeerConnection;
+pub use endpoint::Speaks;
 pub use frame::{Frame, FrameReader, PeerSettings};
-pub use peer::{Peer, Speaks};
+pub use peer::Peer;
 pub use proxy::{ConnectProxy, ProxyRequest, ProxySeen};
 pub use record::{Arrival, ConnectionSeen, Protocol, Record, Seen};
 pub use reply::{Answer, Gate, Reply};

@@ -14,8 +14,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 
+use super::endpoint::{Endpoint, Speaks};
 use super::frame::{Frame, PeerSettings};
-use super::peer::{Endpoint, Speaks};
 use super::record::{ConnectionSeen, Record, Seen};
 use super::reply::{Gate, Reply};
 use super::request::ArrivedRequest;

@@ -8,10 +8,10 @@ use tokio::net::TcpStream;
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use super::conversation::{Conversation, Event};
+use super::endpoint::{Endpoint, Speaks};
 use super::frame::Frame;
 use super::http1::Http1Session;
 use super::http2::Http2Session;
-use super::peer::{Endpoint, Speaks};
 use super::record::{Arrival, Protocol};
 use super::reply::Reply;
 use super::request::{ArrivedRequest, PeerRequest};

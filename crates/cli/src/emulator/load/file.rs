@@ -29,7 +29,7 @@ pub(super) struct Container {
     pub(super) items: Vec<Value>,
 }
 
-/// What a container may have beside its items, as the service names it.
+/// Settings that a container may have beside its items, as the service names them.
 const CONTAINER_WORDS: [&str; 12] = [
     "id",
     "partitionKey",

@@ -17,7 +17,7 @@ use file::Contents;
 /// No file is larger: it is in memory as a whole. More is imported line by line.
 const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
-/// What to load, read before anything is started.
+/// Data to load, read before anything is started.
 pub(super) fn read(path: &Path) -> Result<Contents, Failure> {
     let unreadable = |error| Failure::file(path, "read", error);
     let length = fs::metadata(path).map_err(unreadable)?.len();

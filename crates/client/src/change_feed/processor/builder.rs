@@ -1,4 +1,4 @@
-//! What a processor is made with, and its handle while it works.
+//! Building a change feed processor, and its handle while it works.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,33 @@ use crate::{ContainerClient, Error, ErrorKind, Result};
 
 /// How often the ranges of the feed are looked up again because they were split or merged meanwhile.
 const MAX_MOVES: usize = 10;
+
+impl ContainerClient {
+    /// A processor of the change feed: several workers, each with a part of the container, that take over from each
+    /// other. Their leases are in a container of their own, partitioned by `/processor`.
+    ///
+    /// ```no_run
+    /// # async fn example(orders: sidereal::ContainerClient, leases: sidereal::ContainerClient) -> sidereal::Result<()> {
+    /// use sidereal::change_feed::processor::Changes;
+    ///
+    /// let processor = orders.change_feed_processor("billing", &leases);
+    /// let worker = processor.start(|changes: Changes<serde_json::Value>| async move {
+    ///     println!("{} changes", changes.items().len());
+    ///     Ok::<_, std::io::Error>(())
+    /// });
+    /// let worker = worker.await?;
+    /// # worker.stop().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn change_feed_processor(
+        &self,
+        processor: &str,
+        leases: &Self,
+    ) -> ChangeFeedProcessorBuilder {
+        ChangeFeedProcessorBuilder::new(self.clone(), processor, leases.clone())
+    }
+}
 
 /// A processor before it starts: see
 /// [`ContainerClient::change_feed_processor`].
@@ -124,8 +151,9 @@ impl ChangeFeedProcessorBuilder {
     ///
     /// # Errors
     ///
-    /// The lease container is another application's or is partitioned otherwise, the processor follows another
-    /// container, or one of the two cannot be read.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the lease container belongs to another application or is not
+    /// partitioned by `/processor`, or the processor follows another container; [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if
+    /// one of the two containers does not exist.
     pub async fn start<T, H, F, E>(self, handler: H) -> Result<ChangeFeedProcessor>
     where
         T: DeserializeOwned + Send + 'static,
@@ -164,7 +192,7 @@ impl ChangeFeedProcessorBuilder {
     ///
     /// # Errors
     ///
-    /// The leases or the feed cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the feed's container or the lease container does not exist.
     pub async fn estimate_lag(&self) -> Result<Vec<RangeLag>> {
         let store = LeaseStore::new(self.leases.clone(), self.config.processor.clone());
         lag(&self.feed, &store, &self.config).await
@@ -253,7 +281,7 @@ impl ChangeFeedProcessor {
     ///
     /// # Errors
     ///
-    /// The leases or the feed cannot be read.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) if the feed's container or the lease container does not exist.
     pub async fn estimate_lag(&self) -> Result<Vec<RangeLag>> {
         lag(&self.shared.feed, &self.shared.leases, &self.shared.config).await
     }

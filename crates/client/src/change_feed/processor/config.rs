@@ -1,4 +1,4 @@
-//! What a processor is told beside its handler.
+//! The settings of a change feed processor.
 
 use std::time::Duration;
 

@@ -53,7 +53,7 @@ async fn lag_of(
     Err(Error::new(ErrorKind::Unavailable, "the partition ranges of the container keep changing"))
 }
 
-/// What a change says of its place in the log.
+/// The log sequence number of a change.
 #[derive(Deserialize)]
 struct Numbered {
     #[serde(rename = "_lsn")]

@@ -7,7 +7,7 @@ use crate::change_feed::ChangeFeedStart;
 use crate::change_feed::start::Position;
 use crate::query::targets::Target;
 
-/// What a lease container is partitioned by: all leases of a processor are in one logical partition, so that a split is
+/// The partition key path of a lease container: all leases of a processor are in one logical partition, so that a split is
 /// one transaction.
 pub(super) const PARTITION_KEY_PATH: &str = "/processor";
 /// The partition key of what belongs to no processor. None may have this name.
@@ -25,7 +25,7 @@ pub(super) struct OwnerDocument {
     pub(super) application: String,
 }
 
-/// What a processor follows, and the leases that it is to have and has not yet.
+/// The container that a processor follows, and the leases that are still to be created for it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct ProcessorDocument {
     pub(super) id: String,
@@ -152,7 +152,7 @@ pub(super) fn holes(leases: &[LeaseDocument]) -> Vec<EffectivePartitionKeyRange>
     let full = EffectivePartitionKeyRange::FULL;
     let (mut holes, mut covered) = (Vec::new(), full.min().clone());
     for range in &ranges {
-        // An empty range is none, and so is one that ends before it begins.
+        // A range that is empty or ends before it begins is refused.
         holes.extend(EffectivePartitionKeyRange::new(covered.clone(), range.min().clone()).ok());
         covered = covered.max(range.max().clone());
     }

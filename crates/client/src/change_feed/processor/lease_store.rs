@@ -40,7 +40,8 @@ impl LeaseStore {
     ///
     /// # Errors
     ///
-    /// It is another's, or holds what are no leases, or is partitioned otherwise.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the container belongs to another application, holds documents that
+    /// are not leases, or is not partitioned by `/processor`.
     pub(super) async fn claim(&self, application: &str) -> Result<()> {
         if self.processor.starts_with('$') || self.processor.is_empty() {
             return Err(Error::invalid(
@@ -112,7 +113,7 @@ impl LeaseStore {
     ///
     /// # Errors
     ///
-    /// The processor follows another container.
+    /// [`ErrorKind::InvalidRequest`](crate::ErrorKind::InvalidRequest) if the processor follows another container.
     pub(super) async fn initialise(
         &self,
         planned: &ProcessorDocument,
@@ -124,7 +125,7 @@ impl LeaseStore {
             if document.container != planned.container {
                 return Err(Error::invalid(format!(
                     "the processor {:?} follows another container, or one of this name that was deleted and created \
-                     anew: give it another name, or delete its leases",
+                     again: give it another name, or delete its leases",
                     self.processor
                 )));
             }

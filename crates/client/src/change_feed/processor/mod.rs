@@ -5,7 +5,7 @@
 //! two workers that want it one gets it, and a worker that lost it cannot move it. `balance` decides, as a pure
 //! function, which leases a worker should take; `worker` applies that; `partition_processor` follows the range of one lease.
 //!
-//! Workers do not compare clocks: a lease is expired for whoever has seen it unchanged for its duration.
+//! Workers do not compare clocks: a lease is expired for a worker that has seen it unchanged for its duration.
 
 mod balance;
 mod builder;

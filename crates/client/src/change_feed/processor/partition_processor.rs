@@ -17,7 +17,7 @@ use crate::change_feed::request::{FetchedPage, NoPage, PageReader};
 use crate::change_feed::start::Position;
 use crate::query::targets::{Target, targets_of};
 
-/// What every range of a worker has in common.
+/// The state that the ranges of a worker share.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) feed: ContainerClient,
@@ -317,7 +317,7 @@ async fn poll_renewal(
     }
 }
 
-/// What to ask for a part of the key space. One that is more than one partition range is gone.
+/// The target of a part of the key space. A part that spans several partition ranges counts as gone (split).
 pub(super) async fn target_of(
     feed: &ContainerClient,
     range: &EffectivePartitionKeyRange,

@@ -37,7 +37,7 @@ pub struct RangeLag {
     pub changes: u64,
 }
 
-/// What the ranges of a worker tell, and whoever asks reads.
+/// The progress of a worker's ranges, written by their tasks and read by the handle.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Board(Arc<Mutex<BTreeMap<String, RangeProgress>>>);
 

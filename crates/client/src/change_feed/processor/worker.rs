@@ -58,7 +58,7 @@ impl Worker {
                         return;
                     }
                 }
-                // Ours to fix, and no reason to stop the others: the lease is followed anew at the next look.
+                // A defect of this crate, and no reason to stop the other ranges: the lease is followed again at the next look.
                 Some(Err(error)) => {
                     tracing::error!(%error, "a range of a change feed is no longer followed");
                     self.followed.remove(&error.id());
@@ -115,7 +115,7 @@ impl Worker {
         self.followed.insert(task.id(), id);
     }
 
-    /// What is known of the leases: one that stays as it is for its duration is expired.
+    /// Notes the leases as they are now, and which have expired: one that stays as it is for its duration is expired.
     fn observe(&mut self, leases: &[LeaseDocument], now: Instant) -> Vec<Seen> {
         let before = std::mem::take(&mut self.observed);
         let duration = self.shared.config.lease_duration;

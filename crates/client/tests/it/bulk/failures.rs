@@ -63,7 +63,7 @@ fn creates(ids: std::ops::Range<usize>) -> impl Iterator<Item = BulkOperation> {
 
 /// The items are there, and whose they are is not known: neither a success nor a plain conflict.
 #[tokio::test(start_paused = true)]
-async fn a_create_whose_answer_was_lost_is_told_as_one_that_may_have_been_applied() {
+async fn a_create_whose_answer_was_lost_may_have_been_applied() {
     let (store, interrupting) = interruptible().await;
     interrupting.arm(0, Interruption::LoseAnswers(1));
     let report = store.items.bulk().execute(creates(0..5)).await.unwrap();
@@ -123,7 +123,7 @@ async fn reads_whose_items_do_not_fit_into_one_answer_are_spread_over_several() 
 
 /// A service that refuses a batch because of one operation does not say of which.
 #[tokio::test(start_paused = true)]
-async fn a_batch_that_is_refused_as_a_whole_is_halved_until_the_wrong_operation_is_alone() {
+async fn a_refused_batch_is_halved_until_the_wrong_operation_is_alone() {
     let store = Partitioned::scripted(1, |request| {
         let is_batch = request.headers().contains_key("x-ms-cosmos-is-batch-request");
         let body = String::from_utf8_lossy(request.body()).into_owned();
@@ -174,7 +174,7 @@ async fn a_result_that_cannot_be_read_fails_its_own_operation_alone() {
     assert!(!report.results()[1].outcome().unwrap_err().may_have_been_applied());
 }
 
-/// Another client's batch after the container was created anew under the same name.
+/// Another client's batch after the container was created again under the same name.
 #[tokio::test(start_paused = true)]
 async fn a_container_that_was_created_anew_is_found() {
     let store = Partitioned::new(2).await;

@@ -168,7 +168,7 @@ async fn nothing_is_executed_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_deadline_is_the_bulk_s_and_ends_it_with_a_result_for_all_that_was_taken() {
+async fn a_deadline_ends_the_bulk_with_a_result_for_every_taken_operation() {
     let store = Partitioned::new(1).await;
     store.ranges().await;
     let rule = sidereal_emulator::FaultRule::new(sidereal_emulator::FaultEffect::DelayBefore {

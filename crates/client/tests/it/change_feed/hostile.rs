@@ -7,7 +7,7 @@ use sidereal_testing::in_process::scripting::{answer, header, page};
 
 use super::Partitioned;
 
-/// What a read after a position is answered with.
+/// The answer to a read after a position.
 type Script = fn(Option<&str>) -> http::Response<bytes::Bytes>;
 
 /// The first item or error of a feed whose reads are answered by a script.

@@ -32,7 +32,7 @@ async fn a_container_is_created_once_read_and_deleted() {
 }
 
 #[tokio::test]
-async fn a_container_that_is_there_with_another_key_is_not_taken_for_the_wanted_one() {
+async fn an_existing_container_with_another_key_is_not_taken_for_the_wanted_one() {
     with_store(&[], async |store| {
         let other = ContainerProperties::new("orders", by("/country"));
         let error = store.database.create_container_if_not_exists(other, None).await.unwrap_err();

@@ -43,7 +43,7 @@ async fn a_hierarchical_key_has_all_its_levels() {
 }
 
 #[tokio::test]
-async fn a_key_with_other_levels_than_the_container_s_is_refused_before_it_is_sent() {
+async fn a_key_of_the_wrong_number_of_levels_is_refused_before_it_is_sent() {
     with_store(&[], async |store| {
         // The container is known from here on.
         store.orders.read_feed_ranges().await.unwrap();

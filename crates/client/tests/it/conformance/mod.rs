@@ -1,4 +1,4 @@
-//! What every account answers alike: the emulator's in `cargo test`, and any other that the environment names.
+//! Behaviour that every account shares: the emulator's in `cargo test`, and any other that the environment names.
 //!
 //! | variable | |
 //! |---|---|
@@ -31,7 +31,7 @@ use sidereal::options::{CosmosClientOptions, ItemOptions, ItemWriteOptions};
 use sidereal::prelude::*;
 use sidereal_emulator::{Emulator, Grease};
 
-/// What an account may lack.
+/// A capability that an account may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Feature {
     /// Several operations at once, all or none.

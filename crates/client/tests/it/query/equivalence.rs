@@ -156,7 +156,7 @@ async fn all(query: &Query) -> Vec<Value> {
     bare(query.items::<Value>().collect().await.unwrap())
 }
 
-/// The same rows, stopped after every page and resumed from its token as text.
+/// Reads rows, stopping after every page and resuming from its token as text.
 async fn in_pieces(query: Query) -> Vec<Value> {
     let (mut rows, mut query) = (Vec::new(), query);
     for _ in 0..500 {
@@ -180,7 +180,7 @@ async fn in_pieces(query: Query) -> Vec<Value> {
 /// Splits and merges while one query runs.
 const MAX_DISTURBANCES: usize = 8;
 
-/// The same rows, with partitions split and merged between pages.
+/// Reads rows, with partitions split and merged between pages.
 async fn disturbed(store: &Partitioned, query: &Query) -> Vec<Value> {
     let (mut rows, mut pages) = (Vec::new(), query.pages::<Value>());
     let mut round = 0_usize;
@@ -313,7 +313,7 @@ fn a_query_gives_over_many_partitions_what_it_gives_over_one() {
 }
 
 #[test]
-fn a_query_that_is_stopped_and_resumed_after_every_page_gives_the_same_rows() {
+fn a_query_resumed_after_every_page_gives_the_same_rows() {
     property(Manner::InPieces);
 }
 

@@ -1,4 +1,4 @@
-//! What a query does when the network, the account or its caller ends it, or gets in its way.
+//! Queries that the network, the account or their caller ends or disturbs.
 
 use std::time::Duration;
 

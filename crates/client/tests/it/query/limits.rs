@@ -10,7 +10,7 @@ use sidereal_testing::in_process::NetworkFaults;
 use super::{Partitioned, collect, numbered};
 
 #[tokio::test(start_paused = true)]
-async fn more_groups_or_distinct_rows_than_allowed_are_an_error_that_names_the_option() {
+async fn too_many_groups_or_distinct_rows_are_an_error_that_names_the_option() {
     let store = Partitioned::new(3).await;
     store.insert(&numbered(30)).await;
     for text in [

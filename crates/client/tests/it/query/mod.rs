@@ -82,7 +82,7 @@ impl Partitioned {
         container.ranges().ranges().iter().map(|it| it.id().to_string()).collect()
     }
 
-    /// The same, without this store's own client hearing of it.
+    /// The ranges as another client reads them: this store's own client does not hear of it.
     pub(crate) async fn stranger_ranges(&self) -> Vec<String> {
         let client = client_of(&self.account, self.account.factory());
         let link = sidereal_protocol::ResourceLink::container("db", "items").unwrap();

@@ -1,4 +1,4 @@
-//! What queries send: to whom, with what, and how often.
+//! The requests of queries: their targets, headers and number.
 
 use std::sync::Arc;
 
@@ -70,7 +70,7 @@ async fn a_query_of_a_partition_key_is_one_request_whatever_its_shape() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_this_client_can_plan_is_asked_of_every_range_without_a_plan_request() {
+async fn a_query_that_is_planned_locally_sends_no_plan_request() {
     let mut recorded = Recorded::new().await;
     let text = "SELECT c.n FROM c WHERE c.n >= @least ORDER BY c.n DESC";
     let query = recorded.store.items.query(text).with_parameter("least", 17);

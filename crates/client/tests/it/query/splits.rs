@@ -59,6 +59,6 @@ async fn a_query_ends_when_its_container_is_created_anew() {
         assert!(given < 30, "{text}: {given} rows");
         let error = error.expect("rows of another container do not continue this one's");
         assert_eq!(error.kind(), ErrorKind::NotFound, "{text}: {error}");
-        assert!(error.to_string().contains("created anew"), "{text}: {error}");
+        assert!(error.to_string().contains("created again"), "{text}: {error}");
     }
 }

@@ -88,7 +88,7 @@ async fn a_token_of_a_container_that_was_created_anew_is_refused() {
     let resumed = store.stranger().query(SORTED).with_parameter("@least", 0);
     let error = collect(&resumed.with_continuation(token)).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::InvalidRequest);
-    assert!(error.to_string().contains("created anew"), "{error}");
+    assert!(error.to_string().contains("created again"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn items_whose_keys_do_not_fit_are_candidates_of_every_lookup_and_have_no_order() {
+    fn items_with_oversized_keys_are_candidates_of_every_lookup() {
         let long = json!("x".repeat(5000));
         let mut index = PathIndex::of_items(definition(), [&*item(1, &json!(1))].into_iter());
         assert!(index.is_complete());

@@ -24,7 +24,7 @@ const MAX_ELEMENTS: usize = 1000;
 /// A sort key; those of numbers and short texts take no allocation.
 pub(crate) type IndexKey = SmallVec<[u8; 16]>;
 
-/// What an index is of.
+/// The definition of an index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum IndexDefinition {
     /// The values at paths, each in a direction; the first ascends.
@@ -42,7 +42,7 @@ pub(crate) struct PathIndex {
     outsized: BTreeSet<u64>,
 }
 
-/// What an item has in an index.
+/// The entries of an item in an index.
 enum Entries {
     Keys(SmallVec<[IndexKey; 1]>),
     Outsized,

@@ -6,7 +6,7 @@
 use serde_json::Value;
 use sidereal_query::{IndexCondition, IndexPath};
 
-/// What of a policy decides something.
+/// The parts of an indexing policy that decide something.
 #[derive(Clone, Debug)]
 pub(crate) struct IndexPolicy {
     rules: Vec<Rule>,
@@ -85,7 +85,7 @@ impl IndexPolicy {
         !self.off && self.includes(&segments)
     }
 
-    /// What of a condition the indexed paths can tell; none if nothing.
+    /// The part of a condition that the indexed paths can tell; `None` if they can tell nothing.
     pub(crate) fn narrow(&self, condition: IndexCondition) -> Option<IndexCondition> {
         match condition {
             IndexCondition::Path { ref path, .. } => self.indexes(path).then_some(condition),
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_by_on_several_keys_needs_a_composite_index_in_that_order_or_its_reverse() {
+    fn an_order_by_on_several_keys_needs_a_composite_index() {
         let policy = IndexPolicy::parse(&json!({
             "includedPaths": [{ "path": "/*" }],
             "compositeIndexes": [[{ "path": "/a" }, { "path": "/b", "order": "descending" }]],

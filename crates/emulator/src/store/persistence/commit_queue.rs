@@ -1,6 +1,6 @@
 //! Group commit: what has queued is committed together, with one `fdatasync` for all of it.
 //!
-//! Nothing here owns a thread. Whoever needs a commit runs it, or has a pool run it: one at a time, and each
+//! Nothing here owns a thread. The caller that needs a commit runs it, or has a pool run it: one at a time, and each
 //! takes everything that queued while the one before was at work.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use super::mutation::Mutation;
 use super::storage::{CommitFailure, Storage};
 
-/// What is to be committed, and how far commits have come.
+/// The queued commits, and how far commits have come.
 #[derive(Debug)]
 pub(crate) struct CommitQueue {
     /// Held by the commit in progress; none once the account is closed.
@@ -61,7 +61,7 @@ impl CommitQueue {
     pub(crate) fn enqueue(&self, group: Vec<Mutation>) -> Durability {
         let mut queued = self.lock_queue();
         queued.push(group);
-        // Release, under the lock: whoever sees the number finds the group queued or committed.
+        // Release, under the lock: a thread that sees the number finds the group queued or committed.
         Durability(self.enqueued.fetch_add(1, Ordering::Release) + 1)
     }
 
@@ -71,6 +71,7 @@ impl CommitQueue {
     }
 
     pub(crate) fn is_reached(&self, point: Durability) -> bool {
+        // Acquire, paired with the Release of `commit_to`: what is answered after this is durable.
         point.0 <= self.committed.load(Ordering::Acquire)
     }
 
@@ -112,6 +113,7 @@ impl CommitQueue {
         }
         let Some(storage) = storage else { return self.fail("the account was closed".to_owned()) };
         if self.attempt(|| storage.commit(&groups)) {
+            // Release, after the `fdatasync`: a thread that finds its point reached sees a finished commit.
             self.committed.store(last, Ordering::Release);
             // Relaxed: it hands nothing over, the storage has a lock.
             self.checkpoint_due.store(storage.checkpoint_is_due(), Ordering::Relaxed);
@@ -126,6 +128,7 @@ impl CommitQueue {
         if let Some(storage) = storage {
             self.attempt(|| storage.checkpoint());
         }
+        // Relaxed, here and below: a hint. A stale one costs a look at the storage, under its lock.
         self.checkpoint_due.store(false, Ordering::Relaxed);
     }
 
@@ -142,7 +145,7 @@ impl CommitQueue {
     }
 
     fn fail(&self, reason: String) {
-        // Set once: whoever writes holds the storage, and looks first.
+        // Set once: a writer holds the storage, and looks first.
         drop(self.failure.set(reason));
     }
 
@@ -160,10 +163,11 @@ impl CommitQueue {
     }
 
     /// Ends a promise; `true` where there is something to do again that nobody else does, and the promise was given
-    /// anew.
+    /// again.
     pub(crate) fn release_claim(&self) -> bool {
+        // Release, paired with the AcqRel of `claim`: the next holder of the promise sees what this one did.
         self.claimed.store(false, Ordering::Release);
-        // Whoever queued it may have seen the old promise.
+        // The caller that queued it may have seen the old promise.
         self.claim()
     }
 

@@ -56,13 +56,13 @@ pub enum DataDirectoryError {
         "the data directory is damaged: {what} cannot be read; restore it from a copy, or use another directory"
     )]
     Damaged {
-        /// What cannot be read.
+        /// The part that cannot be read.
         what: String,
     },
     /// It can be read and not written.
     #[error("{reason}: make it writable, free space, or use another directory")]
     Unwritable {
-        /// What went wrong.
+        /// The cause.
         reason: String,
     },
     /// The system refused to create, read or write it.

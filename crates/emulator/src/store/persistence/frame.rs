@@ -183,7 +183,7 @@ mod tests {
         let old = [frame(&before, 9, b"a"), frame(&before, 10, b"b"), frame(&before, 11, b"c")];
         let mut file = old.concat();
         assert_eq!(payloads(&file), Ok(Vec::new()));
-        // The log begins anew over what it held.
+        // The log begins again over what it held.
         file[..BLOCK_BYTES].copy_from_slice(&frame(&LOG, 11, b"new"));
         assert_eq!(payloads(&file), Ok(vec![&b"new"[..]]));
     }

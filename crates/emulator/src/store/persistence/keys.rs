@@ -28,7 +28,7 @@ pub(super) enum Kind {
     Entry = 9,
     /// Of a multi-write account: the log sequence number that such an entry has in a region.
     Applied = 10,
-    /// What of the write-ahead log is in the table.
+    /// The part of the write-ahead log that is in the table.
     Log = 11,
 }
 

@@ -1,4 +1,4 @@
-//! What a write changed, as values: encoded and stored by whoever commits, not under the lock of the write.
+//! Changes of a write, as values: encoded and stored by the thread that commits, not under the lock of the write.
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use super::records::{
     AccountRecord, ContainerRecord, DatabaseRecord, NumbersRecord, PartitionRecord,
 };
 use crate::store::Offer;
-use crate::store::partition_state::Tombstone;
 use crate::store::replication_log::{LoggedEntry, SettledEntry};
+use crate::store::tombstone::Tombstone;
 
 /// One change of what is on disk.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) enum Mutation {
     },
 }
 
-/// What happened to the log of one partition, and where its replicas are after it.
+/// Changes of the log of one partition, and where its replicas are after them.
 #[derive(Debug)]
 pub(crate) struct PartitionCommit {
     pub(crate) container: Rid,

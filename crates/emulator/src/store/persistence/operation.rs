@@ -160,7 +160,7 @@ impl Operations {
         })
     }
 
-    /// The same for a multi-write account: versions of a higher rank stay.
+    /// Puts a version of a multi-write account: versions of a higher rank stay.
     fn settle_ranked(&mut self, container: Rid, settled: &SettledEntry) -> postcard::Result<()> {
         let entry = &settled.logged.entry;
         for (change, rank) in entry.changes.iter().zip(&entry.ranks) {

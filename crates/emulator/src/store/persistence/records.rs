@@ -15,7 +15,7 @@ use crate::topology::TopologyRecord;
 /// The version of everything here.
 pub(super) const FORMAT: u32 = 2;
 
-/// The same records without a write-ahead log: upgraded when it is opened.
+/// The format of these records without a write-ahead log: upgraded when it is opened.
 pub(super) const FORMAT_WITHOUT_LOG: u32 = 1;
 
 /// A checkpoint: up to where the database has what went through the write-ahead log, and which frames follow.
@@ -120,7 +120,7 @@ pub(super) struct ItemRecord<'a> {
     pub(super) text: &'a str,
 }
 
-/// What decides between the versions of an item, and which of them won.
+/// The ranks that decide between the versions of an item, and which of them won.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(super) struct RankRecord {
     pub(super) rank: Rank,

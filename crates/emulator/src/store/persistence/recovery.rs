@@ -40,7 +40,7 @@ pub(crate) struct RestoredContainer {
     pub(crate) partitions: Vec<RestoredPartition>,
 }
 
-/// What a partition held.
+/// The contents of a partition.
 #[derive(Debug)]
 pub(crate) struct RestoredPartition {
     pub(crate) id: PartitionKeyRangeId,
@@ -83,7 +83,7 @@ impl RestoredItem {
     }
 }
 
-/// What stops loading.
+/// The errors that stop loading.
 #[derive(Debug)]
 struct Unreadable(String);
 

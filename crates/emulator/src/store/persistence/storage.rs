@@ -20,7 +20,7 @@ use super::records::{FORMAT, FORMAT_WITHOUT_LOG, LogRecord};
 use super::table::{Overlay, TABLE};
 use super::write_ahead_log::{Appended, WriteAheadLog};
 
-/// What redb may keep of the file in memory. The account has every item in memory anyway, so this is for the
+/// The part of the file that redb may keep in memory. The account has every item in memory anyway, so this is for the
 /// upper levels of the tree; redb's own default is a gibibyte.
 pub(super) const CACHE_BYTES: usize = 16 * 1024 * 1024;
 
@@ -82,7 +82,7 @@ impl Storage {
         Self::attach(database, Box::new(log), found, log_bytes)
     }
 
-    /// What the database says of its log; none where it is new, or of a format that had no log.
+    /// The database's record of its log; `None` where it is new, or of a format that had no log.
     pub(super) fn found_log(
         database: &Database,
         directory: &Path,

@@ -108,7 +108,7 @@ impl<'a, 't, 'o> Overlay<'a, 't, 'o> {
     }
 
     fn rank_of(&self, key: &[u8]) -> Result<Option<RankRecord>, redb::Error> {
-        // Unreadable is as good as absent: the record is written anew.
+        // Unreadable is as good as absent: the record is written again.
         let decode = |value: &[u8]| postcard::from_bytes(value).ok();
         match self.changes.get(key) {
             Some(changed) => Ok(changed.as_deref().and_then(decode)),

@@ -32,7 +32,7 @@ pub(super) struct WriteAheadLog {
     frame: Vec<u8>,
 }
 
-/// What became of an append.
+/// The outcome of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Appended {
     /// It is durable.
@@ -109,14 +109,14 @@ impl WriteAheadLog {
         if next > self.sequence { Ok(()) } else { Err(LogDamage::Gap { sequence: next }) }
     }
 
-    /// What the database is to say when it has so many commits more than it had at the last checkpoint, and the log
+    /// The record that the database needs when it has so many commits more than it had at the last checkpoint, and the log
     /// is empty.
     pub(super) fn checkpoint_after(&self, commits: usize) -> LogRecord {
         let LogRecord { generation, sequence, .. } = self.record;
         LogRecord { generation: generation + 1, sequence: sequence + commits as u64, ..self.record }
     }
 
-    /// Begins anew at the front of the file: the database has `record`, and everything before it. Frames that are
+    /// Begins again at the front of the file: the database has `record`, and everything before it. Frames that are
     /// in the file belong to an earlier generation from now on.
     pub(super) fn reset(&mut self, record: LogRecord) {
         self.sequence = record.sequence;

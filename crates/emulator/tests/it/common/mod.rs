@@ -20,7 +20,7 @@ pub(crate) struct Client {
     pub(crate) emulator: Emulator,
 }
 
-/// What came back.
+/// A response.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use redb::StorageBackend;
 use sidereal_emulator::{Account, AccountOptions, DataDirectoryError};
 
-/// What a disk writes at once.
+/// The unit that a disk writes at once.
 const SECTOR: usize = 512;
 
 /// A disk in memory. Clones share it.
@@ -24,11 +24,11 @@ struct Contents {
 
 #[derive(Clone, Debug, Default)]
 struct FileContents {
-    /// What a reader sees.
+    /// The contents that a reader sees.
     current: Vec<u8>,
-    /// What is there whatever happens.
+    /// The contents that survive a loss of power.
     synced: Vec<u8>,
-    /// What was done since the last sync.
+    /// The writes since the last sync.
     unsynced: Vec<Action>,
     /// How often it was synced.
     syncs: u32,
@@ -82,7 +82,7 @@ impl Disk {
         self.lock().database.full = full;
     }
 
-    /// The same for the log.
+    /// The surviving contents of the log.
     pub(super) fn set_full_for_log(&self, full: bool) {
         self.lock().log.full = full;
     }
@@ -91,7 +91,7 @@ impl Disk {
     /// written since the last sync.
     pub(super) fn after_power_loss(&self, mut keep: impl FnMut() -> bool) -> Self {
         let mut contents = self.lock();
-        // Whoever still has the disk cannot reach it any more.
+        // A handle of the disk cannot reach it any more.
         contents.left = Some(0);
         let database = contents.database.after_power_loss(&mut keep);
         let log = contents.log.after_power_loss(&mut keep);

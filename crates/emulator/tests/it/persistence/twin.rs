@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::common::{DOCS, Fixture, KEY};
 
-/// What the regions show of a container `db/c`, and what the account shows of itself.
+/// The contents of a container `db/c` in each region, and the account's description of itself.
 pub(super) fn everything(fixture: &Fixture, regions: &[&str]) -> Value {
     let metadata = ["/dbs", "/dbs/db/colls", "/offers"]
         .map(|path| fixture.send(Method::GET, path, &[], Value::Null).json());

@@ -1,12 +1,15 @@
-//! The architecture's promises about imports hold in the sources.
+//! The architecture's promises hold in the sources: who may import whom, modules in layers, plain English.
 
 mod imports;
+mod layers;
 mod rules;
+mod tidy;
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use imports::{module_of, named_paths};
+use layers::{Knot, Modules};
 use rules::{RULES, Rule};
 
 fn repository() -> PathBuf {
@@ -35,7 +38,7 @@ fn is_below(path: &str, ancestor: &str) -> bool {
     path.strip_prefix(ancestor).is_some_and(|rest| rest.is_empty() || rest.starts_with("::"))
 }
 
-/// What a source names against a rule.
+/// The paths of a source that a rule forbids.
 fn violations(rule: &Rule, source: &str, module: &[String]) -> Vec<String> {
     let is_own = |path: &str| {
         let module = path.strip_prefix("crate::").and_then(|path| path.split("::").next());
@@ -105,6 +108,61 @@ fn a_forbidden_import_is_found_however_it_is_written() {
     let module = ["crate", "server", "exchange"].map(str::to_owned);
     assert!(!violations(server, "use super::super::store::Catalog;", &module).is_empty());
     assert!(violations(server, "use super::limits::Limits;", &module).is_empty());
+}
+
+/// The largest number of files that may import each other.
+const MAX_KNOT: usize = 2;
+
+/// Crates whose modules are not in layers yet.
+const NOT_YET_LAYERED: &[&str] = &[];
+
+/// The folders of the crates.
+fn crates() -> Vec<String> {
+    let folders = fs::read_dir(repository().join("crates")).unwrap();
+    let names = folders.map(|it| it.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn modules_are_layers() {
+    let mut problems = Vec::new();
+    for name in crates() {
+        let modules = Modules::read(&repository().join("crates").join(&name).join("src"));
+        let circles = modules.circles();
+        let knots: Vec<Knot> = modules.knots();
+        let large = knots.iter().filter(|knot| knot.members.len() > MAX_KNOT);
+        let circles = circles.iter().map(|knot| format!("{name}: modules in a circle: {knot}"));
+        let found: Vec<String> =
+            circles.chain(large.map(|knot| format!("{name}: files in a knot: {knot}"))).collect();
+        match (NOT_YET_LAYERED.contains(&name.as_str()), found.is_empty()) {
+            (false, _) => problems.extend(found),
+            (true, true) => problems.push(format!("{name} is clean: take it off NOT_YET_LAYERED")),
+            (true, false) => {}
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+}
+
+/// A table that sends its reader to a file that is gone is worse than none.
+#[test]
+fn every_file_of_the_behaviour_table_exists() {
+    let text = fs::read_to_string(repository().join("ARCHITECTURE.md")).unwrap();
+    let (_, table) = text.split_once("## Where to find it").unwrap();
+    let table = table.split("\n## ").next().unwrap();
+    let named: Vec<&str> = table
+        .lines()
+        .filter(|line| line.starts_with('|'))
+        .flat_map(|row| row.split('`').skip(1).step_by(2))
+        .collect();
+    assert!(named.len() >= 30, "{named:?}");
+    for file in named {
+        assert!(
+            repository().join(file).is_file(),
+            "{file} is gone: name the file that took its place"
+        );
+    }
 }
 
 /// Bounds that are spread over files are found by nobody who wants to know what a client may do.

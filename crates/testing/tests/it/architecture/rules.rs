@@ -212,27 +212,27 @@ pub(crate) const RULES: &[Rule] = &[
         ..BASE
     },
     Rule {
-        files: &["crates/cli/src"],
+        files: &["crates/cli/src", "crates/demo/src"],
         forbidden: &["sidereal_driver", "sidereal_query", "sidereal_testing"],
         invariant: "arguments and printing only",
         ..BASE
     },
     Rule {
         files: &[
-            "crates/cli/src/demo/report",
-            "crates/cli/src/demo/schedule.rs",
-            "crates/cli/src/demo/verdict.rs",
-            "crates/cli/src/demo/view/frame.rs",
-            "crates/cli/src/demo/view/phase_rows.rs",
-            "crates/cli/src/demo/view/summary.rs",
-            "crates/cli/src/demo/workload/orders.rs",
+            "crates/demo/src/report",
+            "crates/demo/src/schedule.rs",
+            "crates/demo/src/verdict.rs",
+            "crates/demo/src/view/frame.rs",
+            "crates/demo/src/view/phase_rows.rs",
+            "crates/demo/src/view/summary.rs",
+            "crates/demo/src/workload/orders.rs",
         ],
         forbidden: &["Instant::now", "SystemTime::now", "duroxide", "sidereal", "std::fs", "tokio"],
         invariant: "of the demo are functions of values",
         ..BASE
     },
     Rule {
-        files: &["crates/cli/src/demo/ledger.rs"],
+        files: &["crates/demo/src/ledger.rs"],
         forbidden: &["duroxide", "sidereal", "sidereal_duroxide"],
         invariant: "it reads without driver and client, whose work is being checked",
         ..BASE

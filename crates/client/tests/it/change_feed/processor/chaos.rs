@@ -56,7 +56,7 @@ async fn every_change_is_handled_in_order_while_a_worker_keeps_dying() {
     assert!(most - least <= 1, "{shares:?}");
 }
 
-/// What happens to the account in a round.
+/// An event of the account in a round.
 async fn disturb(followed: &Followed, round: usize) {
     let account = followed.store.account.account();
     let west = RegionName::from("West US");

@@ -11,7 +11,7 @@ use sidereal::change_feed::processor::{Changes, HandlerError};
 
 use super::{Followed, write};
 
-/// What is wrong with a handler.
+/// A way in which a handler fails.
 #[derive(Clone, Copy, Debug)]
 enum Wrong {
     Fails,
@@ -20,7 +20,7 @@ enum Wrong {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_handler_that_fails_panics_or_hangs_at_one_range_stops_no_other_and_loses_nothing() {
+async fn a_failing_handler_of_one_range_stops_no_other_and_loses_nothing() {
     for wrong in [Wrong::Fails, Wrong::Panics, Wrong::Hangs] {
         let followed = Followed::new(4).await;
         write(&followed.store.items, 0..80, 1).await;

@@ -50,7 +50,7 @@ async fn a_lease_container_of_another_application_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_processor_of_another_container_is_refused_also_of_one_that_was_created_anew() {
+async fn a_processor_of_another_or_a_recreated_container_is_refused() {
     let followed = Followed::new(2).await;
     followed.start("a").await.stop().await;
     let database = followed.store.client.database("db");
@@ -63,7 +63,7 @@ async fn a_processor_of_another_container_is_refused_also_of_one_that_was_create
     let properties = ContainerProperties::new("items", "/pk".parse().unwrap());
     database.create_container(properties, None).await.unwrap();
     let again = followed.worker("a").start(noting(&followed.log, "a")).await.unwrap_err();
-    assert!(again.to_string().contains("created anew"), "{again}");
+    assert!(again.to_string().contains("created again"), "{again}");
 }
 
 /// More ranges than one batch has room for, and two workers that begin at the same moment.

@@ -24,7 +24,7 @@ use crate::query::client_of;
 pub(super) const LEASE: Duration = Duration::from_secs(20);
 pub(super) const LOOK: Duration = Duration::from_secs(3);
 
-/// What handlers were given: worker, item, version, when.
+/// The changes that handlers were given: worker, item, version, when.
 #[derive(Clone, Default)]
 pub(super) struct Log(Arc<Mutex<Vec<Entry>>>);
 

@@ -1,4 +1,4 @@
-//! The same over sockets, in real time: three workers, one of which is killed and started again.
+//! The processor over sockets, in real time: three workers, one of which is killed and started again.
 
 use std::time::Duration;
 
