@@ -76,13 +76,13 @@ pub(super) enum Action {
     View(usize, &'static str),
     Lock(usize, Fate),
     Commit(usize, Fate),
-    /// The same, and the batch locks the next turn.
+    /// Commits a turn, and the batch locks the next one.
     CommitAndLock(usize, Fate),
     /// The process is gone, with all that it knew.
     Die(usize),
     Claim(usize, Fate),
     Finish(usize, Fate),
-    /// The same, and the batch locks the turn that the completion is for.
+    /// Ends an activity, and the batch locks the turn that its completion is for.
     FinishAndLock(usize, Fate),
     Deliver(IntentOf, Fate),
     Forget(IntentOf),

@@ -13,11 +13,11 @@ pub(crate) type SharedFilter = Arc<Option<DispatcherCapabilityFilter>>;
 pub(crate) struct Asked<'a> {
     pub(crate) lock_timeout: Duration,
     pub(crate) filter: Option<&'a DispatcherCapabilityFilter>,
-    /// The same, if the dispatcher is one that asks again and again.
+    /// The terms of the dispatcher, if it polls again and again.
     pub(crate) terms: Option<&'a TurnTerms>,
 }
 
-/// The same, to be kept.
+/// Owned terms of one fetch.
 #[derive(Clone, Debug)]
 pub(crate) struct KeptAsked {
     lock_timeout: Duration,

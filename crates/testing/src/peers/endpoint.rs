@@ -26,7 +26,7 @@ pub enum Speaks {
     Both,
 }
 
-/// What a peer needs to know to make a conversation of a socket.
+/// The settings by which a peer makes a conversation of a socket.
 #[derive(Clone)]
 pub(super) struct Endpoint {
     pub(super) address: SocketAddr,

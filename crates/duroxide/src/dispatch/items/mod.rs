@@ -172,7 +172,7 @@ impl ItemHints {
         self.pop_if(wanted, |_| true)
     }
 
-    /// The same, if it is one of a kind; none if that which waits longest is another.
+    /// Takes the activity that waits longest, if it is of a kind; `None` if it is another.
     pub(crate) fn pop_if(
         &mut self,
         wanted: ActivityDemand<'_>,
