@@ -45,21 +45,17 @@ pub(crate) fn run(arguments: DemoArguments) -> Result<(), Failure> {
     let DemoArguments { seed, duration, regions, rate, report } = arguments;
     let demo = Demo { seed, duration, regions, rate, report };
     log_if_asked();
-    let outcome =
-        Builder::new_multi_thread().enable_all().build().map_err(Failure::system)?.block_on(
-            async {
-                // Before anything is printed: a reader of the first line may send a signal.
-                let mut signals = Signals::listen().map_err(Failure::system)?;
-                // Unbiased: an interrupt may wait for the step that the run is at.
-                tokio::select! {
-                    outcome = sidereal_demo::run(&demo) => outcome.map_err(failure),
-                    () = signals.recv() => {
-                        Err(Failure::new(ExitStatus::Failed, "interrupted: nothing was checked"))
-                    }
-                }
-            },
-        );
-    outcome
+    Builder::new_multi_thread().enable_all().build().map_err(Failure::system)?.block_on(async {
+        // Before anything is printed: a reader of the first line may send a signal.
+        let mut signals = Signals::listen().map_err(Failure::system)?;
+        // Unbiased: an interrupt may wait for the step that the run is at.
+        tokio::select! {
+            outcome = sidereal_demo::run(&demo) => outcome.map_err(failure),
+            () = signals.recv() => {
+                Err(Failure::new(ExitStatus::Failed, "interrupted: nothing was checked"))
+            }
+        }
+    })
 }
 
 fn failure(error: DemoError) -> Failure {

@@ -159,7 +159,7 @@ impl CosmosDBProviderConfig {
     ///
     /// # Errors
     ///
-    /// The text lacks the endpoint or the key, or the key is not base64. The error does not repeat the text.
+    /// [`ProviderSetupError`] if the text lacks the endpoint or the key, or the key is not base64. The error does not repeat the text.
     pub fn from_connection_string(text: &str) -> Result<Self, ProviderSetupError> {
         let parsed: ConnectionString = text.trim().parse().map_err(sidereal::Error::from)?;
         Ok(Self::new(parsed.endpoint().to_string(), parsed.key().clone()))
@@ -172,7 +172,7 @@ impl CosmosDBProviderConfig {
     ///
     /// # Errors
     ///
-    /// Neither the connection string nor both of the others are set, or the key is not base64.
+    /// [`ProviderSetupError`] if neither the connection string nor both of the others are set, or the key is not base64.
     pub fn from_env() -> Result<Self, ProviderSetupError> {
         Self::from_lookup(|name| std::env::var(name).ok())
     }

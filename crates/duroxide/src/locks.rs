@@ -13,6 +13,27 @@ use serde_json::{Value, json};
 
 use crate::clock::millis;
 
+/// The lock of an instance, an activity or a session. This is the place that says when it ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lock<'a> {
+    /// `None` if the document is not locked.
+    pub(crate) until: Option<i64>,
+    /// The process that holds it, if it is known.
+    pub(crate) owner: Option<&'a str>,
+}
+
+impl Lock<'_> {
+    /// Whether it has not expired, by the clock of its holder.
+    pub(crate) fn is_live(self, now: i64) -> bool {
+        self.until.is_some_and(|until| until > now)
+    }
+
+    /// Whether it holds against this process: until its time, or until the lease of its process has ended.
+    pub(crate) fn holds(self, view: &LockView) -> bool {
+        self.is_live(view.time) && self.owner.is_none_or(|owner| !view.gone.contains(owner))
+    }
+}
+
 /// How locks of others are judged.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LockView {
@@ -23,12 +44,6 @@ pub(crate) struct LockView {
 }
 
 impl LockView {
-    /// Whether a lock until a time holds that a process has.
-    pub(crate) fn holds(&self, until: Option<i64>, owner: Option<&str>) -> bool {
-        until.is_some_and(|until| until > self.time)
-            && owner.is_none_or(|owner| !self.gone.contains(owner))
-    }
-
     /// The condition of a query that a document is not locked, with its parameters.
     pub(crate) fn is_free(&self) -> (&'static str, [(&'static str, Value); 2]) {
         let parameters = [("@lockTime", json!(self.time)), ("@gone", json!(*self.gone))];
@@ -107,9 +122,10 @@ mod tests {
     fn a_lock_ends_at_its_time_or_with_its_process() {
         let gone = Arc::new(BTreeSet::from(["dead".to_owned()]));
         let view = LockView { time: 100, gone };
-        assert!(view.holds(Some(101), None) && view.holds(Some(101), Some("alive")));
-        assert!(!view.holds(Some(100), Some("alive")) && !view.holds(None, None));
-        assert!(!view.holds(Some(101), Some("dead")));
+        let holds = |until, owner| Lock { until, owner }.holds(&view);
+        assert!(holds(Some(101), None) && holds(Some(101), Some("alive")));
+        assert!(!holds(Some(100), Some("alive")) && !holds(None, None));
+        assert!(!holds(Some(101), Some("dead")));
         assert!(view.is_free().0.contains("lockOwner"));
         assert!(!LockView::default().is_free().0.contains("lockOwner"));
     }

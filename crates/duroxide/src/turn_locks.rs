@@ -213,7 +213,7 @@ impl TurnLocks {
             );
             return Err(ProviderError::permanent(operation, sentence));
         }
-        if !instance.is_held_by(token) || !instance.is_locked(self.store.now()) {
+        if !instance.is_held_by(token) || !instance.lock().is_live(self.store.now()) {
             self.held.remove(token);
             return Err(self.lost(operation, &instance.instance_id));
         }

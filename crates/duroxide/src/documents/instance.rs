@@ -5,7 +5,7 @@ use sidereal_protocol::Etag;
 
 use super::{Payload, Unknown, kinds};
 use crate::ids;
-use crate::locks::LockView;
+use crate::locks::Lock;
 
 /// One for each instance. Its etag is the fence of every change to the instance's partition.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -176,14 +176,10 @@ impl InstanceDocument {
         }
     }
 
-    /// Whether a lock is held that has not expired.
-    pub(crate) fn is_locked(&self, now: i64) -> bool {
-        self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
-    }
-
-    /// Whether a lock of another holds.
-    pub(crate) fn is_locked_in(&self, view: &LockView) -> bool {
-        self.lock_token.is_some() && view.holds(self.locked_until, self.lock_owner.as_deref())
+    /// The lock, which needs a token to count.
+    pub(crate) fn lock(&self) -> Lock<'_> {
+        let until = self.lock_token.as_ref().and(self.locked_until);
+        Lock { until, owner: self.lock_owner.as_deref() }
     }
 
     /// Releases the lock.

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use sidereal_protocol::Etag;
 
 use super::Payload;
-use crate::locks::LockView;
+use crate::locks::Lock;
 
 /// A message to an instance: what has happened, or what it is asked to do.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -88,13 +88,9 @@ impl WorkerDocument {
         (self.enqueued_at, self.seq, &self.id)
     }
 
-    /// Whether a lock of another holds.
-    pub(crate) fn is_locked_in(&self, view: &LockView) -> bool {
-        self.lock_token.is_some() && view.holds(self.locked_until, self.lock_owner.as_deref())
-    }
-
-    /// Whether a lock is held that has not expired.
-    pub(crate) fn is_locked(&self, now: i64) -> bool {
-        self.lock_token.is_some() && self.locked_until.is_some_and(|until| until > now)
+    /// The lock, which needs a token to count.
+    pub(crate) fn lock(&self) -> Lock<'_> {
+        let until = self.lock_token.as_ref().and(self.locked_until);
+        Lock { until, owner: self.lock_owner.as_deref() }
     }
 }

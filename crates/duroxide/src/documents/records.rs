@@ -9,7 +9,7 @@ use super::{
     kinds,
 };
 use crate::ids;
-use crate::locks::LockView;
+use crate::locks::{Lock, LockView};
 
 /// One event of an execution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -173,8 +173,13 @@ impl SessionDocument {
     }
 
     /// Whether another worker has it.
-    pub(crate) fn is_held_by_another(&self, owner: &str, locks: &LockView) -> bool {
-        self.owner_id != owner && locks.holds(Some(self.locked_until), self.lock_owner.as_deref())
+    pub(crate) fn is_held_by_another(&self, owner: &str, view: &LockView) -> bool {
+        self.owner_id != owner && self.lock().holds(view)
+    }
+
+    /// The lock.
+    pub(crate) fn lock(&self) -> Lock<'_> {
+        Lock { until: Some(self.locked_until), owner: self.lock_owner.as_deref() }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::TurnFetcher;
 use crate::documents::PinnedVersion;
 use crate::failure::Failure;
-use crate::locks::LockView;
+use crate::locks::{Lock, LockView};
 use crate::store::Scope;
 use crate::turn::Blocked;
 
@@ -36,13 +36,10 @@ impl State {
         locks: &LockView,
         supports: impl Fn(Option<PinnedVersion>) -> bool,
     ) -> Option<Blocked> {
-        match self.locked_until {
-            Some(until)
-                if self.lock_token.is_some()
-                    && locks.holds(Some(until), self.lock_owner.as_deref()) =>
-            {
-                Some(Blocked::Locked { until })
-            }
+        let until = self.lock_token.as_ref().and(self.locked_until);
+        let lock = Lock { until, owner: self.lock_owner.as_deref() };
+        match until {
+            Some(until) if lock.holds(locks) => Some(Blocked::Locked { until }),
             _ if self.is_deleting => Some(Blocked::left_alone(now)),
             _ => (!supports(self.pinned_duroxide_version)).then_some(Blocked::Incompatible),
         }

@@ -251,7 +251,7 @@ impl World {
 
     fn waiting_activity(&self) -> Option<WorkerDocument> {
         let found: Vec<WorkerDocument> = self.container.of_kind(SENDER, kinds::WORKER_ITEM);
-        found.into_iter().find(|item| !item.is_locked(self.now))
+        found.into_iter().find(|item| !item.lock().is_live(self.now))
     }
 
     fn lock(&mut self, index: usize, fate: Fate, mutation: Mutation) {
@@ -286,7 +286,7 @@ impl World {
             return;
         };
         // A holder whose lock has ended by its own clock does not try.
-        if !document.is_locked(self.now) && mutation == Mutation::None {
+        if !document.lock().is_live(self.now) && mutation == Mutation::None {
             return;
         }
         let messages: Vec<MessageDocument> = at

@@ -10,7 +10,7 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     ///
-    /// The container cannot be read.
+    /// [`ProviderError`] if the container cannot be read; `is_retryable` tells whether to repeat the call.
     pub async fn outbox_metrics(&self) -> Result<OutboxMetrics, ProviderError> {
         self.parts.admin.outbox_metrics().await
     }
@@ -22,7 +22,8 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     ///
-    /// The container cannot be read, or a message cannot be changed. Others may have been; the call can be repeated.
+    /// [`ProviderError`] if the container cannot be read, or a message cannot be changed. Others may have been changed; the call can
+    /// be repeated.
     pub async fn retry_undeliverable(&self) -> Result<RetriedMessages, ProviderError> {
         self.traced("retry_undeliverable", self.parts.admin.retry_undeliverable()).await
     }
@@ -31,7 +32,7 @@ impl CosmosDBProvider {
     ///
     /// # Errors
     ///
-    /// The container cannot be read.
+    /// [`ProviderError`] if the container cannot be read; `is_retryable` tells whether to repeat the call.
     pub async fn find_instances(
         &self,
         search: &InstanceSearch,

@@ -101,7 +101,7 @@ impl SessionTable {
                 return Ok(self.session_is_held(there, config));
             }
             Some(mut there) => {
-                if there.owner_id != config.owner_id && there.locked_until > now {
+                if there.owner_id != config.owner_id && there.lock().is_live(now) {
                     self.store.telemetry.occurred(Occurrence::LockTakenOver);
                 }
                 there.owner_id.clone_from(&config.owner_id);
@@ -127,9 +127,7 @@ impl SessionTable {
                 _ => {
                     let there = self.read_session(session).await?;
                     let locks = self.processes.lock_view(self.store.lock_time());
-                    let held = there.filter(|there| {
-                        locks.holds(Some(there.locked_until), there.lock_owner.as_deref())
-                    });
+                    let held = there.filter(|there| there.lock().holds(&locks));
                     let claim = held.map(|held| self.session_is_held(held, config));
                     Ok(claim.unwrap_or(SessionClaim::Changed))
                 }
@@ -146,7 +144,7 @@ impl SessionTable {
     fn session_is_held(&self, there: SessionDocument, config: &SessionFetchConfig) -> SessionClaim {
         // During an outage a lock holds past its time. Its activities are tried again after a while: recorded as held, they would
         // be ready again immediately.
-        let is_noted = there.locked_until > self.store.now() && self.dispatch.session_held(&there);
+        let is_noted = there.lock().is_live(self.store.now()) && self.dispatch.session_held(&there);
         if there.owner_id == config.owner_id {
             self.own.note(there);
             return SessionClaim::Claimed;
@@ -347,7 +345,7 @@ struct Renewal<'a> {
 
 impl Renewal<'_> {
     fn is_owned(self, session: &SessionDocument, now: i64) -> bool {
-        self.owners.contains(&session.owner_id.as_str()) && session.locked_until > now
+        self.owners.contains(&session.owner_id.as_str()) && session.lock().is_live(now)
     }
 
     fn is_in_use(self, session: &SessionDocument, now: i64) -> bool {

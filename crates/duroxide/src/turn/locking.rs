@@ -98,7 +98,7 @@ pub(crate) fn plan(view: InstanceView, terms: FetchTerms<'_>) -> FetchPlan {
     let InstanceView { instance, mut messages, has_unreadable } = view;
     let has_messages = has_unreadable || !messages.is_empty();
     if let Some(instance) = &instance {
-        if instance.is_locked_in(terms.locks) {
+        if instance.lock().holds(terms.locks) {
             return FetchPlan::Skip(instance.locked_until.map(|until| Blocked::Locked { until }));
         }
         if instance.is_deleting {

@@ -56,7 +56,7 @@ impl ActivityQueue {
             Some(document) => *document,
             None => match self.read_item(&hint.instance, &hint.id).await? {
                 Some(item)
-                    if !item.is_locked_in(&self.processes.lock_view(self.store.lock_time())) =>
+                    if !item.lock().holds(&self.processes.lock_view(self.store.lock_time())) =>
                 {
                     item
                 }
@@ -119,7 +119,7 @@ impl ActivityQueue {
         };
         // The lease begins with the claim, however long the search took.
         let now = self.store.now();
-        if item.is_locked(now) {
+        if item.lock().is_live(now) {
             self.store.telemetry.occurred(Occurrence::LockTakenOver);
         }
         item.lock_token = Some(token.clone());

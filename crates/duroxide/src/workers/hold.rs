@@ -130,7 +130,7 @@ impl ActivityQueue {
             for (token, item) in self.items.take_due(self.store.now()) {
                 let activities = Arc::clone(&self);
                 self.tasks.spawn_metered(KEEPER, async move {
-                    activities.extend_long_lock(&token, &item).await
+                    activities.extend_long_lock(&token, &item).await;
                 });
             }
         }
@@ -219,7 +219,7 @@ impl ActivityQueue {
         item: &WorkerDocument,
         now: i64,
     ) -> Result<(), ProviderError> {
-        let is_held = item.lock_token.as_deref() == Some(token) && item.is_locked(now);
+        let is_held = item.lock_token.as_deref() == Some(token) && item.lock().is_live(now);
         match is_held {
             true => Ok(()),
             false => {

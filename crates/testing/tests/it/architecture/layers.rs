@@ -446,7 +446,7 @@ impl Tokens {
         while let Some(token) = self.next() {
             match token {
                 TokenTree::Ident(ident) if ident == "as" => {
-                    bound = self.next().map(|it| it.to_string())
+                    bound = self.next().map(|it| it.to_string());
                 }
                 TokenTree::Ident(ident) if ident == "self" && !path.is_empty() => {}
                 TokenTree::Ident(ident) => path.push(ident.to_string()),

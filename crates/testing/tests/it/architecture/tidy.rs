@@ -97,7 +97,7 @@ fn contains_phrase(line: &str, phrase: &str) -> bool {
         let before = line[..at].chars().next_back();
         let after = line[at + phrase.len()..].chars().next();
         let ends_in_word = phrase.ends_with(is_word);
-        !before.is_some_and(is_word) && !(ends_in_word && after.is_some_and(is_word))
+        !(before.is_some_and(is_word) || (ends_in_word && after.is_some_and(is_word)))
     })
 }
 
