@@ -7,6 +7,7 @@ mod executions;
 mod hand_offs;
 mod key_values;
 mod next_turn;
+mod outcome;
 mod plan;
 mod run;
 mod staging;
@@ -27,9 +28,9 @@ use crate::workers::ActivityQueue;
 
 #[cfg(test)]
 pub(crate) use next_turn::plan_next;
+pub(crate) use outcome::Outcome;
 #[cfg(test)]
 pub(crate) use plan::{AckPlan, plan};
-pub(crate) use run::Outcome;
 #[cfg(test)]
 pub(crate) use turn::Turn;
 

@@ -4,18 +4,15 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use duroxide::Event;
-use duroxide::providers::{
-    ExecutionMetadata, ProviderError, ScheduledActivityIdentifier, WorkItem,
-};
+use duroxide::providers::ProviderError;
 use tokio::time::timeout;
 
-use super::TurnCommitter;
 use super::commit::ACK;
 use super::hand_offs::HandOffs;
 use super::next_turn::{LockedNext, NextTurn};
 use super::plan::{AckPlan, plan};
 use super::turn::Turn;
+use super::{Outcome, TurnCommitter};
 use crate::cache::Replay;
 use crate::call::about_turn;
 use crate::documents::{Cleanup, ExecutionDocument, InstanceDocument};
@@ -29,17 +26,6 @@ use crate::{PATIENCE_MS, ids};
 /// How long a dispatcher waits for what follows its commit: messages to others, and removals that did not fit into the
 /// batch. A target that does not take its messages must not hold it up; the rest goes on beside it.
 const FOLLOW_UP_WAIT: Duration = Duration::from_millis(250);
-
-/// The outcome of a turn.
-#[derive(Debug)]
-pub(crate) struct Outcome {
-    pub(crate) execution_id: u64,
-    pub(crate) history: Vec<Event>,
-    pub(crate) worker_items: Vec<WorkItem>,
-    pub(crate) orchestrator_items: Vec<WorkItem>,
-    pub(crate) metadata: ExecutionMetadata,
-    pub(crate) cancelled: Vec<ScheduledActivityIdentifier>,
-}
 
 impl TurnCommitter {
     /// Commits a turn, all or nothing.
