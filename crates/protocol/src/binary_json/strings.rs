@@ -34,9 +34,7 @@ pub(super) fn of_short_form(reader: &mut Reader<'_>, marker: u8) -> Result<Strin
             let count = usize::from(reader.byte()?);
             packed(reader, count, 7, 0)
         }
-        _ => Err(reader.refusal(&format!(
-            "0x{marker:02X} does not begin a value, or not one that is allowed here"
-        ))),
+        _ => Err(reader.refusal(&format!("0x{marker:02X} begins no value that is allowed here"))),
     }
 }
 
