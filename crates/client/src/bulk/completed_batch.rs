@@ -7,8 +7,8 @@ use sidereal_driver::CosmosResponse;
 use sidereal_driver::diagnostics::DiagnosticsContext;
 use sidereal_protocol::{BatchResult, PartitionKeyRangeId};
 
+use super::next_step::{Again, NextStep, judge_request, judge_result};
 use super::range_queue::Pending;
-use super::verdict::{Again, Verdict, judge_request, judge_result};
 use crate::error::OperationFailure;
 use crate::response::decode;
 use crate::{Error, ErrorKind, Result};
@@ -23,7 +23,7 @@ pub(super) struct CompletedBatch {
 /// An operation of a completed batch, and what becomes of it.
 pub(super) struct Judged {
     pub(super) pending: Pending,
-    pub(super) verdict: Verdict,
+    pub(super) next_step: NextStep,
     pub(super) outcome: Result<BatchResult>,
     /// How many operations the batch had.
     pub(super) together: usize,
@@ -31,9 +31,9 @@ pub(super) struct Judged {
 
 impl Judged {
     pub(super) fn again(&self) -> Option<Again> {
-        match self.verdict {
-            Verdict::Again { why, .. } => Some(why),
-            Verdict::Done | Verdict::Failed { .. } => None,
+        match self.next_step {
+            NextStep::Again { why, .. } => Some(why),
+            NextStep::Done | NextStep::Failed { .. } => None,
         }
     }
 }
@@ -48,18 +48,18 @@ pub(super) fn judge(
     match results {
         Ok(results) => {
             let each = batch.into_iter().zip(results).map(|(pending, result)| {
-                let verdict = match &result {
+                let next_step = match &result {
                     Ok(result) => judge_result(&pending, result, together, was_ambiguous),
                     Err(error) => judge_request(&pending, error, together),
                 };
-                Judged { pending, verdict, outcome: result, together }
+                Judged { pending, next_step, outcome: result, together }
             });
             each.collect()
         }
         Err(error) => {
             let each = batch.into_iter().map(|pending| {
-                let verdict = judge_request(&pending, &error, together);
-                Judged { pending, verdict, outcome: Err(error.clone()), together }
+                let next_step = judge_request(&pending, &error, together);
+                Judged { pending, next_step, outcome: Err(error.clone()), together }
             });
             each.collect()
         }
@@ -71,7 +71,7 @@ pub(super) fn results_of(
     response: &CosmosResponse,
     operations: usize,
 ) -> Result<Vec<Result<BatchResult>>> {
-    // Operations that only read are told apart by the verdict.
+    // Operations that only read are told apart by the next step.
     let unreadable = |message: String| Error::unreadable(message, true, response.diagnostics());
     let results: Vec<&RawValue> =
         decode(response.body()).map_err(|error| unreadable(error.to_string()))?;

@@ -15,11 +15,11 @@ use tokio::time::Instant;
 
 use super::builder::{Limits, ProgressCallback};
 use super::completed_batch::{CompletedBatch, Judged, judge, refusal, results_of};
+use super::next_step::{Again, NextStep};
 use super::operation::{Name, batch_body};
 use super::range_queue::{Pending, RangeQueue};
 use super::results::Results;
 use super::source::Source;
-use super::verdict::{Again, Verdict};
 use super::window::Window;
 use super::{Bulk, BulkOperation, BulkProgress, BulkReport, BulkResult};
 use crate::error::OperationFailure;
@@ -382,20 +382,20 @@ impl<S: Stream<Item = BulkOperation>> Engine<S> {
     }
 
     fn apply(&mut self, judged: Judged, diagnostics: Option<&Arc<DiagnosticsContext>>) {
-        let Judged { mut pending, verdict, outcome, together } = judged;
-        match verdict {
-            Verdict::Done => {
+        let Judged { mut pending, next_step, outcome, together } = judged;
+        match next_step {
+            NextStep::Done => {
                 self.held_bytes -= pending.encoded.len();
                 if let Ok(result) = outcome {
                     self.succeed(pending.index, result);
                 }
             }
-            Verdict::Failed { may_have_been_applied } => {
+            NextStep::Failed { may_have_been_applied } => {
                 self.held_bytes -= pending.encoded.len();
                 let error = outcome.map_or_else(|error| error, |result| refusal(&result));
                 self.fail(pending.index, &error, may_have_been_applied, diagnostics);
             }
-            Verdict::Again { why, may_have_been_applied } => {
+            NextStep::Again { why, may_have_been_applied } => {
                 pending.may_have_been_applied = may_have_been_applied;
                 match why {
                     Again::Throttled { .. } => pending.throttled += 1,

@@ -16,7 +16,7 @@ const MAX_RESENT: u32 = 10;
 
 /// The next step of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
+pub(super) enum NextStep {
     /// It is over, successfully.
     Done,
     /// It is over; `may_have_been_applied` says whether that is all that is known.
@@ -44,11 +44,11 @@ pub(super) fn judge_result(
     result: &BatchResult,
     together: usize,
     was_ambiguous: bool,
-) -> Verdict {
+) -> NextStep {
     let status = result.status();
     let maybe = was_ambiguous || operation.may_have_been_applied;
     if status.is_success() || status.is_not_modified() {
-        return Verdict::Done;
+        return NextStep::Done;
     }
     let again = |why| bounded(operation, why, maybe);
     let retry_after = result.retry_after_milliseconds.map(Duration::from_millis);
@@ -63,20 +63,20 @@ pub(super) fn judge_result(
         410 | 424 | 429 | 449 | 503 => again(Again::Failed),
         413 if together > 1 => again(Again::Smaller),
         408 if operation.encoded.is_repeatable => bounded(operation, Again::Failed, true),
-        408 | 500 => Verdict::Failed { may_have_been_applied: true },
-        _ => Verdict::Failed { may_have_been_applied: maybe },
+        408 | 500 => NextStep::Failed { may_have_been_applied: true },
+        _ => NextStep::Failed { may_have_been_applied: maybe },
     }
 }
 
 /// Judges an operation by the failure of the request that it was in.
-pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize) -> Verdict {
+pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize) -> NextStep {
     let is_ambiguous = error.may_have_been_applied() && !operation.encoded.is_read;
     let maybe = is_ambiguous || operation.may_have_been_applied;
     let again = |why| bounded(operation, why, maybe);
     let is_unclear = is_ambiguous && !operation.encoded.is_repeatable;
     match (error.kind(), error.status()) {
         // Applied a second time it would do harm.
-        _ if is_unclear => Verdict::Failed { may_have_been_applied: true },
+        _ if is_unclear => NextStep::Failed { may_have_been_applied: true },
         (_, Some(status)) if is_gone(status) => again(Again::Moved),
         // Nothing was sent because too many requests wait here: fewer at once, later, as after a 429.
         (ErrorKind::Throttled | ErrorKind::Overloaded, _) => {
@@ -89,11 +89,11 @@ pub(super) fn judge_request(operation: &Pending, error: &Error, together: usize)
             again(Again::Smaller)
         }
         (ErrorKind::Unavailable, _) => again(Again::Failed),
-        _ => Verdict::Failed { may_have_been_applied: maybe },
+        _ => NextStep::Failed { may_have_been_applied: maybe },
     }
 }
 
-fn bounded(operation: &Pending, why: Again, may_have_been_applied: bool) -> Verdict {
+fn bounded(operation: &Pending, why: Again, may_have_been_applied: bool) -> NextStep {
     let is_spent = match why {
         Again::Throttled { .. } => operation.throttled >= MAX_THROTTLED,
         // Halves come to an end by themselves.
@@ -101,8 +101,8 @@ fn bounded(operation: &Pending, why: Again, may_have_been_applied: bool) -> Verd
         Again::Moved | Again::Failed => operation.resent >= MAX_RESENT,
     };
     match is_spent {
-        true => Verdict::Failed { may_have_been_applied },
-        false => Verdict::Again { why, may_have_been_applied },
+        true => NextStep::Failed { may_have_been_applied },
+        false => NextStep::Again { why, may_have_been_applied },
     }
 }
 
@@ -131,23 +131,23 @@ mod tests {
         BatchResult { status_code: code, sub_status_code, ..BatchResult::default() }
     }
 
-    fn judged(operation: &Pending, code: u16, sub_status: u32) -> Verdict {
+    fn judged(operation: &Pending, code: u16, sub_status: u32) -> NextStep {
         judge_result(operation, &result(code, sub_status), 2, false)
     }
 
-    const fn again(why: Again) -> Verdict {
-        Verdict::Again { why, may_have_been_applied: false }
+    const fn again(why: Again) -> NextStep {
+        NextStep::Again { why, may_have_been_applied: false }
     }
 
-    const FAILED: Verdict = Verdict::Failed { may_have_been_applied: false };
-    const UNCLEAR: Verdict = Verdict::Failed { may_have_been_applied: true };
+    const FAILED: NextStep = NextStep::Failed { may_have_been_applied: false };
+    const UNCLEAR: NextStep = NextStep::Failed { may_have_been_applied: true };
 
     #[test]
     fn each_status_has_its_consequence() {
         let throttled = again(Again::Throttled { retry_after: None });
         for (code, sub_status, expected) in [
-            (201, 0, Verdict::Done),
-            (304, 0, Verdict::Done),
+            (201, 0, NextStep::Done),
+            (304, 0, NextStep::Done),
             (400, 0, FAILED),
             (404, 0, FAILED),
             (409, 0, FAILED),
@@ -172,7 +172,7 @@ mod tests {
 
     #[test]
     fn a_timeout_is_repeated_only_if_that_is_harmless() {
-        let repeated = Verdict::Again { why: Again::Failed, may_have_been_applied: true };
+        let repeated = NextStep::Again { why: Again::Failed, may_have_been_applied: true };
         assert_eq!(judged(&delete(), 408, 0), repeated);
         assert_eq!(judged(&increment(), 408, 0), UNCLEAR);
     }
@@ -180,12 +180,12 @@ mod tests {
     #[test]
     fn a_refusal_after_a_lost_attempt_is_unclear_and_a_success_is_one() {
         assert_eq!(judge_result(&delete(), &result(409, 0), 2, true), UNCLEAR);
-        assert_eq!(judge_result(&delete(), &result(201, 0), 2, true), Verdict::Done);
+        assert_eq!(judge_result(&delete(), &result(201, 0), 2, true), NextStep::Done);
         let earlier = Pending { may_have_been_applied: true, ..delete() };
         assert_eq!(judged(&earlier, 404, 0), UNCLEAR);
         assert_eq!(
             judged(&earlier, 410, 1002),
-            Verdict::Again { why: Again::Moved, may_have_been_applied: true }
+            NextStep::Again { why: Again::Moved, may_have_been_applied: true }
         );
     }
 

@@ -26,12 +26,12 @@ const MAX_MOVES: usize = 100;
 #[derive(Debug)]
 pub(super) struct Engine {
     feed: ChangeFeed,
-    run: Option<Run>,
+    run: Option<FeedRun>,
 }
 
 /// A feed under way.
 #[derive(Debug)]
-struct Run {
+struct FeedRun {
     container: ContainerClient,
     link: ResourceLink,
     call: Call,
@@ -57,11 +57,11 @@ struct Lane {
     target: Target,
     /// How far it was given to the reader.
     position: Position,
-    state: State,
+    state: LaneState,
 }
 
 #[derive(Debug, PartialEq)]
-enum State {
+enum LaneState {
     /// To be asked.
     Idle,
     /// A page is under way.
@@ -84,13 +84,13 @@ impl Engine {
         let interval = self.feed.poll_interval;
         let run = match &mut self.run {
             Some(run) => run,
-            run @ None => run.insert(Run::start(&self.feed).await?),
+            run @ None => run.insert(FeedRun::start(&self.feed).await?),
         };
         run.next_page(interval).await
     }
 }
 
-impl Run {
+impl FeedRun {
     async fn start(feed: &ChangeFeed) -> Result<Self> {
         let (container, call) = (feed.container.clone(), feed.call.clone().started());
         let link = container.link()?.clone();
@@ -189,12 +189,12 @@ impl Run {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.range == *range) else {
             return Ok(None);
         };
-        lane.state = State::Idle;
+        lane.state = LaneState::Idle;
         let page = match outcome {
             Ok(page) => page,
             Err(NoPage::Failed(error)) => return Err(error),
             Err(NoPage::Gone(error)) => {
-                lane.state = State::Gone;
+                lane.state = LaneState::Gone;
                 self.moves += 1;
                 return if self.moves > MAX_MOVES { Err(error) } else { Ok(None) };
             }
@@ -208,7 +208,7 @@ impl Run {
         }
         self.cost.diagnostics = Some(response.diagnostics().clone());
         if rows.len() == 0 {
-            lane.state = State::Drained;
+            lane.state = LaneState::Drained;
             return Ok(None);
         }
         self.is_told = false;
@@ -235,10 +235,10 @@ impl Run {
             }
             self.turn = (self.turn + 1) % self.lanes.len();
             let lane = &mut self.lanes[self.turn];
-            if lane.state != State::Idle {
+            if lane.state != LaneState::Idle {
                 continue;
             }
-            lane.state = State::Asked;
+            lane.state = LaneState::Asked;
             let (reader, target) = (Arc::clone(&self.reader), lane.target.clone());
             let (range, position) = (lane.range.clone(), lane.position.clone());
             self.tasks.spawn(in_current_context(async move {
@@ -250,13 +250,13 @@ impl Run {
 
     /// Lets drained lanes be asked again.
     fn wake(&mut self) {
-        for lane in self.lanes.iter_mut().filter(|lane| lane.state == State::Drained) {
-            lane.state = State::Idle;
+        for lane in self.lanes.iter_mut().filter(|lane| lane.state == LaneState::Drained) {
+            lane.state = LaneState::Idle;
         }
     }
 
     async fn replace_lanes_that_are_gone(&mut self) -> Result<()> {
-        if self.lanes.iter().all(|lane| lane.state != State::Gone) {
+        if self.lanes.iter().all(|lane| lane.state != LaneState::Gone) {
             return Ok(());
         }
         let refreshed = self.container.driver().refresh_container(&self.link);
@@ -268,8 +268,8 @@ impl Run {
         self.lanes = lanes
             .into_iter()
             .flat_map(|lane| match lane.state {
-                State::Gone => lanes_of(None, &lane.range, &lane.position, &metadata),
-                State::Idle | State::Asked | State::Drained => vec![lane],
+                LaneState::Gone => lanes_of(None, &lane.range, &lane.position, &metadata),
+                LaneState::Idle | LaneState::Asked | LaneState::Drained => vec![lane],
             })
             .collect();
         Ok(())
@@ -287,7 +287,11 @@ fn lanes_of(
         Some(target) => vec![(range.clone(), target)],
         None => targets_of(range, metadata.ranges()),
     };
-    let lane =
-        |(range, target)| Lane { range, target, position: position.clone(), state: State::Idle };
+    let lane = |(range, target)| Lane {
+        range,
+        target,
+        position: position.clone(),
+        state: LaneState::Idle,
+    };
     targets.into_iter().map(lane).collect()
 }

@@ -16,7 +16,7 @@ use super::limits::{PREFETCH_PER_RANGE, QueryLimits};
 pub(super) struct Budget {
     max_pages: usize,
     max_bytes: usize,
-    held: Mutex<Held>,
+    held: Mutex<Usage>,
     /// A slot was given back, or a range reader has become one that is waited for.
     changed: Notify,
     /// Requests under way.
@@ -24,7 +24,7 @@ pub(super) struct Budget {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Held {
+struct Usage {
     /// Pages ahead of the reader; the first of a range reader that is waited for is not counted.
     pages: usize,
     bytes: usize,
@@ -55,7 +55,7 @@ impl RangeShare {
     }
 }
 
-impl Held {
+impl Usage {
     /// Changes a range reader's share, and what is held with it.
     fn change(&mut self, lane: &RangeShare, change: impl FnOnce(&RangeShare)) {
         let before = lane.counted();
@@ -125,7 +125,7 @@ impl Budget {
         self.changed.notify_waiters();
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Held> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Usage> {
         // Counters have no state in between that a panic could leave behind.
         self.held.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
     }

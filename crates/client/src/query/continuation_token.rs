@@ -50,12 +50,12 @@ pub(super) struct Content {
     pub(super) query: QueryId,
     /// The RID of the container.
     pub(super) container: String,
-    pub(super) state: State,
+    pub(super) state: QueryState,
 }
 
 /// Where a query stands.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct State {
+pub(super) struct QueryState {
     /// The ranges that are not read to their end, in the order of the key space.
     pub(super) ranges: Vec<RangeState>,
     pub(super) window: WindowLeft,
@@ -145,7 +145,7 @@ impl ContinuationToken {
         query: QueryId,
         container: &str,
         info: &QueryInfo,
-    ) -> Result<State> {
+    ) -> Result<QueryState> {
         if self.0.query != query {
             return Err(Error::invalid(
                 "the continuation token belongs to another query: text, parameters, partition key and feed \
@@ -163,7 +163,7 @@ impl ContinuationToken {
     }
 }
 
-impl State {
+impl QueryState {
     /// Refuses what no query of this plan can have left behind.
     fn check_plan(&self, info: &QueryInfo) -> Result<()> {
         let refuse = || Err(refused("it does not fit the plan of the query"));
@@ -265,7 +265,7 @@ impl Wire {
         if distinct.next().is_some() {
             return Err(refused("it has too many last rows"));
         }
-        let state = State { ranges, window: self.w, last_distinct };
+        let state = QueryState { ranges, window: self.w, last_distinct };
         Ok(Content { query, container: self.c, state })
     }
 }

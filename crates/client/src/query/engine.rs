@@ -10,14 +10,14 @@ use sidereal_query::merge::{Merge, WindowLeft};
 use super::ContinuationToken;
 use super::builder::{Query, Scope};
 use super::composed::Composed;
-use super::continuation_token::{Content, QueryId, RangeState, State};
+use super::continuation_token::{Content, QueryId, QueryState, RangeState};
 use super::fan_out::FanOut;
 use super::fetch::RequestFacts;
 use super::limits::DEFAULT_PAGE_ROWS;
 use super::merging::Merging;
 use super::page::{PageFacts, RawPage, Rows};
 use super::plan::{ParsedQuery, PlanSource, Planned, QueryPlan};
-use super::range_reader::Shared;
+use super::range_reader::ReaderContext;
 use super::request::{PageRequests, Start, without_placeholder};
 use super::streaming::Streaming;
 use super::targets::{Coverage, Target};
@@ -32,12 +32,12 @@ pub(super) struct Engine {
     query: Query,
     /// Rows are given as soon as there are any, rather than in full pages with continuation tokens.
     at_once: bool,
-    run: Option<Run>,
+    run: Option<QueryRun>,
 }
 
 /// A query under way.
 #[derive(Debug)]
-struct Run {
+struct QueryRun {
     combination: Combination,
     id: QueryId,
     container: String,
@@ -83,7 +83,7 @@ impl Engine {
     }
 }
 
-impl Run {
+impl QueryRun {
     async fn next_page(&mut self, at_once: bool) -> Result<Option<RawPage>> {
         let facts = &mut self.facts;
         let rows = match &mut self.combination {
@@ -122,7 +122,7 @@ impl Run {
 }
 
 /// Starts a query: everything up to its first page.
-async fn start(query: &Query) -> Result<Run> {
+async fn start(query: &Query) -> Result<QueryRun> {
     let call = query.call.clone().started();
     let prepared = Prepared::new(query, &call).await?;
     let Prepared { parsed, planned, container, coverage, targets, id } = prepared;
@@ -135,7 +135,7 @@ async fn start(query: &Query) -> Result<Run> {
         None => None,
     };
     let link = query.container.link()?;
-    let shared = Shared {
+    let shared = ReaderContext {
         driver: std::sync::Arc::clone(query.container.driver()),
         requests: PageRequests::new(
             (link, container.rid()),
@@ -170,7 +170,7 @@ async fn start(query: &Query) -> Result<Run> {
     }
     let page_rows = query.options.page_size.map_or(DEFAULT_PAGE_ROWS, |size| size as usize);
     let container = container.rid().to_owned();
-    Ok(Run { combination, id, container, page_rows, facts, parsed })
+    Ok(QueryRun { combination, id, container, page_rows, facts, parsed })
 }
 
 /// Decides how what the ranges give becomes the result.
@@ -178,7 +178,7 @@ fn combine(
     fan_out: FanOut,
     info: QueryInfo,
     query: &Query,
-    resumed: Option<(Vec<RangeState>, State)>,
+    resumed: Option<(Vec<RangeState>, QueryState)>,
 ) -> Result<Combination> {
     if info.has_non_streaming_order_by {
         return Ok(Combination::TopRows(TopRows::new(fan_out, &info, &query.limits)));
@@ -243,7 +243,7 @@ fn fresh((range, target): (EffectivePartitionKeyRange, Target)) -> (RangeState, 
 
 /// The range readers of a query that goes on: what its token has left, over the partition ranges that are there now.
 fn resumed_lanes(
-    state: &State,
+    state: &QueryState,
     coverage: &Coverage,
     container: &ContainerMetadata,
     targets: &[(EffectivePartitionKeyRange, Target)],

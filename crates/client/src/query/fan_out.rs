@@ -12,7 +12,7 @@ use tokio::task::JoinSet;
 use super::budget::{Budget, RangeShare};
 use super::fetch::FetchedPage;
 use super::limits::MAX_GONE_IN_A_ROW;
-use super::range_reader::{self, RECREATED, RangeEvent, Shared};
+use super::range_reader::{self, RECREATED, RangeEvent, ReaderContext};
 use super::request::Start;
 use super::targets::{Coverage, Target};
 use crate::telemetry::in_current_context;
@@ -24,7 +24,7 @@ const FIRST_GONE_PAUSE: Duration = Duration::from_millis(50);
 /// Every range reader of a query. Dropping it ends their tasks.
 #[derive(Debug)]
 pub(super) struct FanOut {
-    shared: Arc<Shared>,
+    shared: Arc<ReaderContext>,
     budget: Arc<Budget>,
     parallelism: usize,
     container: ResourceLink,
@@ -67,7 +67,7 @@ pub(super) enum FanOutEvent {
 
 impl FanOut {
     pub(super) fn new(
-        shared: Shared,
+        shared: ReaderContext,
         parallelism: usize,
         (container, rid): (ResourceLink, String),
         coverage: Coverage,
@@ -216,7 +216,7 @@ impl FanOut {
 
     /// The container as it is now.
     async fn refreshed(&self) -> Result<Arc<ContainerMetadata>> {
-        let Shared { driver, call, .. } = &*self.shared;
+        let ReaderContext { driver, call, .. } = &*self.shared;
         let what = "the container's partition ranges were being read";
         let container = call.bounded(what, driver.refresh_container(&self.container)).await??;
         match container.rid() == self.rid {

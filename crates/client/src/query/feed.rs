@@ -32,10 +32,10 @@ use crate::{Error, ErrorKind, Result};
 #[must_use = "a stream does nothing until it is read"]
 pub struct FeedStream<T> {
     ready: VecDeque<T>,
-    state: State<T>,
+    state: FeedState<T>,
 }
 
-enum State<T> {
+enum FeedState<T> {
     /// Not begun, or refused before it begins.
     Idle(Result<Box<FeedPages>>),
     Working(NextPage<T>),
@@ -100,7 +100,7 @@ impl<T: DeserializeOwned + Send + 'static> FeedStream<T> {
                 is_over: false,
             })
         });
-        Self { ready: VecDeque::new(), state: State::Idle(pages) }
+        Self { ready: VecDeque::new(), state: FeedState::Idle(pages) }
     }
 
     /// The next resource; none after the last.
@@ -133,18 +133,18 @@ impl<T: DeserializeOwned + Send + 'static> Stream for FeedStream<T> {
             if let Some(resource) = self.ready.pop_front() {
                 return Poll::Ready(Some(Ok(resource)));
             }
-            match std::mem::replace(&mut self.state, State::Over) {
-                State::Over => return Poll::Ready(None),
-                State::Idle(Err(error)) => return Poll::Ready(Some(Err(error))),
-                State::Idle(Ok(mut pages)) => {
-                    self.state = State::Working(Box::pin(async move {
+            match std::mem::replace(&mut self.state, FeedState::Over) {
+                FeedState::Over => return Poll::Ready(None),
+                FeedState::Idle(Err(error)) => return Poll::Ready(Some(Err(error))),
+                FeedState::Idle(Ok(mut pages)) => {
+                    self.state = FeedState::Working(Box::pin(async move {
                         let page = pages.next().await;
                         (pages, page)
                     }));
                 }
-                State::Working(mut working) => {
+                FeedState::Working(mut working) => {
                     let Poll::Ready((pages, page)) = working.as_mut().poll(context) else {
-                        self.state = State::Working(working);
+                        self.state = FeedState::Working(working);
                         return Poll::Pending;
                     };
                     match page {
@@ -152,7 +152,7 @@ impl<T: DeserializeOwned + Send + 'static> Stream for FeedStream<T> {
                         Err(error) => return Poll::Ready(Some(Err(error))),
                     }
                     if !pages.is_over {
-                        self.state = State::Idle(Ok(pages));
+                        self.state = FeedState::Idle(Ok(pages));
                     }
                 }
             }

@@ -4,7 +4,7 @@ use serde_json::Value;
 use sidereal_protocol::QueryInfo;
 use sidereal_query::merge::{Merge, MergeError, MergeState, Next, RangeProgress};
 
-use super::continuation_token::{RangeState, State};
+use super::continuation_token::{QueryState, RangeState};
 use super::fan_out::{FanOut, FanOutEvent};
 use super::limits::QueryLimits;
 use super::page::PageFacts;
@@ -29,7 +29,7 @@ impl Merging {
         fan_out: FanOut,
         info: QueryInfo,
         limits: QueryLimits,
-        resumed: Option<(Vec<RangeState>, State)>,
+        resumed: Option<(Vec<RangeState>, QueryState)>,
     ) -> Result<Self> {
         let parents = vec![None; fan_out.lanes()];
         let merge = match resumed {
@@ -163,7 +163,7 @@ impl Merging {
     }
 
     /// Where it stands; none if nothing is left.
-    pub(super) fn state(&self) -> Result<Option<State>> {
+    pub(super) fn state(&self) -> Result<Option<QueryState>> {
         let state = self.merge.state().map_err(not_resumable)?;
         if state.window.take == Some(0) {
             return Ok(None);
@@ -180,7 +180,7 @@ impl Merging {
             .collect();
         ranges.sort_by(|left, right| left.range.min().cmp(right.range.min()));
         let (window, last_distinct) = (state.window, state.last_distinct);
-        Ok((!ranges.is_empty()).then_some(State { ranges, window, last_distinct }))
+        Ok((!ranges.is_empty()).then_some(QueryState { ranges, window, last_distinct }))
     }
 }
 

@@ -19,7 +19,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// The state that the range readers of one query share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct ReaderContext {
     pub(super) driver: Arc<CosmosDriver>,
     pub(super) requests: PageRequests,
     pub(super) call: Call,
@@ -51,7 +51,7 @@ pub(super) async fn run(
     target: Target,
     mut start: Start,
     (budget, share): (Arc<Budget>, Arc<RangeShare>),
-    shared: Arc<Shared>,
+    shared: Arc<ReaderContext>,
     events: Events,
 ) {
     let mut watch = Watch::new(shared.limits);
@@ -89,14 +89,14 @@ enum Failure {
 }
 
 async fn next_page(
-    shared: &Shared,
+    shared: &ReaderContext,
     budget: &Budget,
     target: &Target,
     start: &Start,
 ) -> Result<(FetchedPage, Option<EffectivePartitionKeyRange>), Failure> {
     // Never closed, so it can only give a permit.
     let permit = budget.requests.acquire().await;
-    let Shared { driver, requests, call, windows, .. } = shared;
+    let ReaderContext { driver, requests, call, windows, .. } = shared;
     let asked = windows.ask((driver, call), target, |target| requests.page(target, start)).await;
     drop(permit);
     let asked = asked.map_err(|error| match error.status() {

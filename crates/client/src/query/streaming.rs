@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use sidereal_query::merge::WindowLeft;
 
-use super::continuation_token::{RangeState, State};
+use super::continuation_token::{QueryState, RangeState};
 use super::fan_out::{FanOut, FanOutEvent};
 use super::page::{PageFacts, Rows};
 use super::request::Start;
@@ -102,7 +102,7 @@ impl Streaming {
     }
 
     /// Where it stands; none if nothing is left.
-    pub(super) fn state(&self) -> Option<State> {
+    pub(super) fn state(&self) -> Option<QueryState> {
         let mut ranges: Vec<RangeState> = Vec::new();
         let unread = self.order.iter().filter(|lane| !self.fan_out.is_done(**lane));
         for lane in unread.map(|lane| self.fan_out.lane(*lane)) {
@@ -114,6 +114,10 @@ impl Streaming {
                 ranges.push(state);
             }
         }
-        (!ranges.is_empty()).then_some(State { ranges, window: self.window, last_distinct: None })
+        (!ranges.is_empty()).then_some(QueryState {
+            ranges,
+            window: self.window,
+            last_distinct: None,
+        })
     }
 }

@@ -13,7 +13,7 @@ use super::handler::{Changes, Handler, HandlerError};
 use super::lag::estimate;
 use super::lease::{LeaseDocument, PROCESSOR_ID, ProcessorDocument};
 use super::lease_store::LeaseStore;
-use super::partition_processor::Shared;
+use super::partition_processor::WorkerContext;
 use super::progress::{Board, RangeLag, RangeProgress};
 use super::worker::Worker;
 use crate::change_feed::ChangeFeedStart;
@@ -174,7 +174,7 @@ impl ChangeFeedProcessorBuilder {
             Some(_) | None => store.initialise(&planned(&feed, &config).await?).await?,
         };
         let reader = reader(&feed, &metadata, document.start(config.start), config.page_size)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(WorkerContext {
             feed,
             reader,
             leases: store,
@@ -260,7 +260,7 @@ async fn planned(feed: &ContainerClient, config: &Config) -> Result<ProcessorDoc
 /// back.
 #[derive(Debug)]
 pub struct ChangeFeedProcessor {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     worker: Option<JoinHandle<()>>,
 }
 

@@ -19,7 +19,7 @@ use crate::query::targets::{Target, targets_of};
 
 /// The state that the ranges of a worker share.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct WorkerContext {
     pub(super) feed: ContainerClient,
     pub(super) reader: PageReader,
     pub(super) leases: LeaseStore,
@@ -42,7 +42,7 @@ pub(super) enum Ended {
 
 /// The processor of one lease that this worker holds.
 pub(super) struct PartitionProcessor {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     lease: LeaseDocument,
     range: EffectivePartitionKeyRange,
     position: Position,
@@ -60,7 +60,7 @@ type Renewal = Pin<Box<dyn Future<Output = (Instant, Result<LeaseDocument, NotWr
 impl PartitionProcessor {
     /// A lease that was taken, or found to be this worker's, at a moment.
     pub(super) fn new(
-        shared: Arc<Shared>,
+        shared: Arc<WorkerContext>,
         lease: LeaseDocument,
         range: EffectivePartitionKeyRange,
         since: Instant,

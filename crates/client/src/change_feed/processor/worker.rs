@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use super::balance::{Seen, balance};
 use super::lease::{LeaseDocument, confirmed, covered, holes};
 use super::lease_store::NotWritten;
-use super::partition_processor::{Ended, PartitionProcessor, Shared};
+use super::partition_processor::{Ended, PartitionProcessor, WorkerContext};
 use crate::Result;
 use crate::change_feed::start::Position;
 
 /// A worker of a processor.
 pub(super) struct Worker {
-    shared: Arc<Shared>,
+    shared: Arc<WorkerContext>,
     /// When each lease was first seen as it is, by its id.
     observed: BTreeMap<String, (Option<Etag>, Instant)>,
     processors: JoinSet<Ended>,
@@ -25,7 +25,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<WorkerContext>) -> Self {
         let (observed, followed) = (BTreeMap::new(), BTreeMap::new());
         Self { shared, observed, processors: JoinSet::new(), followed }
     }

@@ -15,7 +15,7 @@ fn position() -> Position {
 }
 
 fn content(ranges: Vec<RangeState>) -> Content {
-    let state = State {
+    let state = QueryState {
         ranges,
         window: WindowLeft { skip: 1, take: Some(7) },
         last_distinct: Some(Value::Null),
