@@ -78,6 +78,7 @@ impl<T> Held<T> {
         expires: i64,
         now: i64,
     ) -> Arc<tokio::sync::Mutex<T>> {
+        // Held across the requests of a call, hence an asynchronous mutex.
         let lock = Arc::new(tokio::sync::Mutex::new(held));
         let mut all = self.live.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= MAX_HELD {

@@ -59,6 +59,7 @@ pub(crate) async fn long_poll<P: Polled>(
                 let address = P::address(&ready);
                 match polled.lock(ready).await {
                     Ok(Some(locked)) => return Ok(Some(locked)),
+                    // Another caller was faster, which says nothing against the account: the back-off starts again.
                     Ok(None) => pauses = store.pauses(),
                     // After an error the runtime would wait for seconds.
                     Err(error) if P::is_transient(&error) && Instant::now() < end => {

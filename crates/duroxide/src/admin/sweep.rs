@@ -25,6 +25,7 @@ const DOCUMENTS: &str = "SELECT c.id, c.type, c.enqueuedAt FROM c WHERE c.type !
 const INTENTS: &str = "SELECT * FROM c WHERE c.type = 'outbox_intent'";
 
 /// How many documents are read at once.
+// Rows are ids and kinds alone: a page is some tens of kilobytes.
 const PAGE: u32 = 500;
 
 /// The pause after a batch that met a newer version: another process is removing the same instance.

@@ -281,7 +281,7 @@ impl Dispatch {
     fn worker_leaves(&self, waiter: &Arc<Waiter<WorkerTerms, Claimed>>) -> Option<Box<Claimed>> {
         let State { workers, items, .. } = &mut *self.state();
         let Departure { handed, may_be_woken } = workers.leave(waiter);
-        // Lost wakeup, as above.
+        // Lost wakeup, as above; a worker that was handed an activity has not missed one.
         if may_be_woken && handed.is_none() {
             workers.wake_for(items, 1);
         }

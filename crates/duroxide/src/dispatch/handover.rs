@@ -37,6 +37,7 @@ impl<T> Handover<T> {
         match *state {
             State::Waiting => {
                 *state = State::Handed(thing);
+                // A permit is stored: a waiter that is not polled yet is woken as well.
                 self.woken.notify_one();
                 Ok(())
             }
@@ -61,6 +62,7 @@ impl<T> Handover<T> {
 
     /// Takes what was handed over. Nothing is handed over from then on.
     pub(super) fn leave(&self) -> Option<Box<T>> {
+        // Stored as well: the giver may begin to wait for it after the waiter has left.
         self.left.notify_one();
         match std::mem::replace(&mut *self.state(), State::Left) {
             State::Handed(thing) => Some(thing),

@@ -117,6 +117,7 @@ impl Dispatch {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
+        // Poisoned: hints may be wrong or lost at worst, which they may be anyway.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -165,6 +166,7 @@ impl Dispatch {
         let next = state.turns.next_timer();
         state.turns.push_timer(instance, visible_at);
         if next.is_none_or(|next| visible_at < next) {
+            // The poller sleeps until the timer that was the next one.
             self.poller.notify_one();
         }
     }

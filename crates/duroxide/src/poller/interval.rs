@@ -11,7 +11,8 @@ pub(crate) struct IntervalSettings {
     pub(crate) longest: Duration,
 }
 
-/// Added to the longest interval for each request of a poll: a poll takes one for each physical partition.
+/// The longest interval, for each request of a poll, of which there is one for each physical partition.
+// An idle process sends fewer than two requests per second then, up to nine partitions; beyond that `MAX_INTERVAL` limits the delay.
 const PER_REQUEST: Duration = Duration::from_millis(550);
 
 /// The upper bound, however many requests a poll takes.

@@ -370,6 +370,7 @@ impl Store {
     ) -> Result<Vec<BatchOperationResult>, Failure> {
         let (sent, options) = (self.clock.machine_time(), terms.item());
         let response = self.container.execute_batch(batch, options).await;
+        // Counted before the caller is answered, failed or not. Relaxed: readers compare two values of this counter alone.
         self.written.fetch_add(1, Ordering::Relaxed);
         match response {
             Ok(response) => {
