@@ -178,7 +178,13 @@ impl Process {
                 state.view.learn(roster.members);
             }
             Err(failure) => {
-                self.state().witness.missed();
+                let mut state = self.state();
+                state.witness.missed();
+                // A process that is not in the roster yet cannot be seen to be gone: its next poll tries again, before it finds work.
+                if !state.is_member {
+                    state.last_beat = Some(now.saturating_sub(self.heartbeat_interval()));
+                }
+                drop(state);
                 tracing::debug!(error = %failure.error(), "the lease is extended later");
             }
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use duroxide::providers::{Provider, ProviderAdmin, SessionFetchConfig, TagFilter, WorkItem};
 use sidereal_duroxide::{CosmosDBProvider, CosmosDBProviderConfig};
+use sidereal_emulator::{FaultCondition, FaultEffect, FaultRule, Operation};
 use sidereal_testing::in_process::{InProcessAccount, NetworkFaults};
 use tokio::time::Instant;
 
@@ -346,6 +347,35 @@ async fn sessions_of_a_process_that_is_gone_are_taken_over_after_its_lease() {
     };
     let took = session_taken_over(config, &world).await;
     assert!(took > Duration::from_secs(60), "by time alone: {took:?}");
+}
+
+/// A process that began while the account was restarting: it was not in the roster until its next heartbeat, three seconds
+/// later, and other processes could not see that it was gone.
+#[tokio::test(start_paused = true)]
+async fn locks_of_a_process_whose_first_heartbeat_failed_are_taken_over() {
+    let world = world();
+    let config = || CosmosDBProviderConfig::with_client(world.client()).with_clock(world.clock());
+    let other = CosmosDBProvider::new(config()).await.unwrap();
+    let (poll, tags) = (Duration::from_secs(300), TagFilter::Any);
+    turns::begin(&other, "i", Done::first("i")).await;
+    let holder = CosmosDBProvider::new(config()).await.unwrap();
+    // As often as the driver tries.
+    let effect = FaultEffect::Answer { status: 503, sub_status: 0, retry_after: None };
+    let condition = FaultCondition { operation: Some(Operation::Patch), ..Default::default() };
+    let rule = FaultRule { condition, hit_limit: Some(4), ..FaultRule::new(effect) };
+    world.account.account().add_fault(rule).unwrap();
+    let fetching = holder.fetch_work_item(LONG_LOCK, Duration::from_secs(2), None, &tags);
+    let enqueueing = async {
+        tokio::time::sleep(Duration::from_millis(1_500)).await;
+        holder.enqueue_for_worker(activity("i", 2, None)).await.unwrap();
+    };
+    let (item, ()) = tokio::join!(fetching, enqueueing);
+    assert!(item.unwrap().is_some());
+    let waiting = other.fetch_work_item(LONG_LOCK, poll, None, &tags);
+    drop(holder);
+    let gone = Instant::now();
+    assert!(waiting.await.unwrap().is_some());
+    assert!(gone.elapsed() < Duration::from_secs(16), "{:?}", gone.elapsed());
 }
 
 #[tokio::test(start_paused = true)]
